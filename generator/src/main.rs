@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 /// The C entry point.
 #[allow(unsafe_code)] // the one place: `#![no_main]` needs the symbol, and arguments come as C strings
 #[unsafe(no_mangle)]
-pub extern "C" fn main(argc: c_int, argv: *const *const c_char) -> c_int {
+extern "C" fn main(argc: c_int, argv: *const *const c_char) -> c_int {
     // SAFETY: ignoring a signal has no precondition. A closed standard error must not kill the run.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
     let count = usize::try_from(argc).unwrap_or(0);
