@@ -79,7 +79,7 @@ pub fn merge(path: &Path, entries: &[(&str, &str)]) -> Result<()> {
         if value.chars().any(|c| c.is_whitespace() || "\"'\\$`".contains(c)) {
             bail!("{}: {key}: the value in the file needs quoting; remove that line", path.display());
         }
-        text.push_str(&format!("{key}={value}\n"));
+        text.extend([key.as_str(), "=", value.as_str(), "\n"]);
     }
     let temporary = path.with_extension("env.new");
     write_synced(&temporary, &text)

@@ -104,6 +104,7 @@ impl Client {
     }
 
     /// The same limits, on one interface: link-local addresses mean nothing without.
+    #[must_use]
     pub fn scoped(&self, interface: u32) -> Self {
         Self::on_interface(self.request, interface)
     }

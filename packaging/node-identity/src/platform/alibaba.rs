@@ -13,17 +13,15 @@ const BASE: &str = "http://100.100.100.200/latest";
 fn token(context: &Context) -> Attempt<Option<String>> {
     let url = format!("{BASE}/api/token");
     let reply = context.client.put(&url, &[("X-aliyun-ecs-metadata-token-ttl-seconds", "60")])?;
-    match reply.status {
-        // Normal mode on hosts that are older than the hardened one.
-        404 => Ok(None),
-        _ => {
-            let token = reply.text()?.trim().to_owned();
-            if token.is_empty() || !token.bytes().all(|b| b.is_ascii_graphic()) {
-                return Err(Failure::Again(format!("{url}: the answer is no token")));
-            }
-            Ok(Some(token))
-        }
+    if reply.status == 404 {
+        // Normal mode, on hosts that are older than the hardened one.
+        return Ok(None);
     }
+    let token = reply.text()?.trim().to_owned();
+    if token.is_empty() || !token.bytes().all(|b| b.is_ascii_graphic()) {
+        return Err(Failure::Again(format!("{url}: the answer is no token")));
+    }
+    Ok(Some(token))
 }
 
 /// `REGION.INSTANCE`, without a scheme: kubernetes/cloud-provider-alibaba-cloud, docs/getting-started.md

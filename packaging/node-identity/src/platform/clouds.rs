@@ -60,12 +60,11 @@ pub fn scaleway(context: &Context) -> Attempt<String> {
 /// (`MapProviderIDToResourceID`; it takes the bare OCID as well).
 /// Service: <https://docs.oracle.com/iaas/Content/Compute/Tasks/gettingmetadata.htm>, version 2.
 pub fn oraclecloud(context: &Context) -> Attempt<String> {
-    let id = match context.afterburn.get("ORACLECLOUD_INSTANCE_ID") {
-        Some(id) => names::identifier("the instance's OCID", id)?,
-        None => {
-            let headers = [("Authorization", "Bearer Oracle")];
-            word(context, "http://169.254.169.254/opc/v2/instance/id", &headers, "the instance's OCID")?
-        }
+    let id = if let Some(id) = context.afterburn.get("ORACLECLOUD_INSTANCE_ID") {
+        names::identifier("the instance's OCID", id)?
+    } else {
+        let headers = [("Authorization", "Bearer Oracle")];
+        word(context, "http://169.254.169.254/opc/v2/instance/id", &headers, "the instance's OCID")?
     };
     if !id.starts_with("ocid1.instance.") {
         return Err(Failure::Again(format!("{id:?} is no instance's OCID")));

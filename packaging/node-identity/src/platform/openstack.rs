@@ -90,12 +90,11 @@ pub fn powervs_host_name(context: &Context) -> Attempt<String> {
 /// `openstack:///UUID`: kubernetes/cloud-provider-openstack, pkg/openstack/instances.go (`instanceIDFromProviderID`;
 /// the region before the third slash is for clouds that set `OS_CCM_REGIONAL`).
 pub fn provider_id(context: &Context) -> Attempt<String> {
-    let uuid = match context.afterburn.get("OPENSTACK_INSTANCE_UUID") {
-        Some(uuid) => uuid.to_owned(),
-        None => {
-            let (document, source) = document(context)?;
-            member(&document, "/uuid", &source)?.to_owned()
-        }
+    let uuid = if let Some(uuid) = context.afterburn.get("OPENSTACK_INSTANCE_UUID") {
+        uuid.to_owned()
+    } else {
+        let (document, source) = document(context)?;
+        member(&document, "/uuid", &source)?.to_owned()
     };
     Ok(format!("openstack:///{}", names::identifier("the server's uuid", &uuid)?))
 }
