@@ -26,13 +26,30 @@ impl Failure {
 /// The result of one attempt.
 pub type Attempt<T> = Result<T, Failure>;
 
-/// No answer within the deadline, or one that cannot get better. Exit code 1; everything else that goes wrong is 2.
+/// No usable answer.
 #[derive(Debug)]
-pub struct GaveUp(pub String);
+pub struct GaveUp {
+    /// What was asked, how often, and the last reason.
+    pub message: String,
+    /// Asking again cannot help.
+    pub for_good: bool,
+}
+
+impl GaveUp {
+    /// The deadline is over.
+    pub fn in_time(message: String) -> Self {
+        Self { message, for_good: false }
+    }
+
+    /// The exit status: a unit restarts after 1 and does not after 3. Everything that is no `GaveUp` is 2.
+    pub fn exit_status(&self) -> u8 {
+        if self.for_good { 3 } else { 1 }
+    }
+}
 
 impl fmt::Display for GaveUp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.message)
     }
 }
 
@@ -66,14 +83,15 @@ impl Patience {
             let reason = match ask() {
                 Ok(answer) => return Ok(answer),
                 Err(Failure::Never(reason)) => {
-                    return Err(GaveUp(format!("{what}: {reason}; not asking again (attempt {attempts})")));
+                    let message = format!("{what}: {reason}; not asking again (attempt {attempts})");
+                    return Err(GaveUp { message, for_good: true });
                 }
                 Err(Failure::Again(reason)) => reason,
             };
             let elapsed = start.elapsed();
             if elapsed + pause > self.deadline {
                 let seconds = self.deadline.as_secs_f32();
-                return Err(GaveUp(format!(
+                return Err(GaveUp::in_time(format!(
                     "{what}: no answer after {attempts} attempts, deadline {seconds} s; last: {reason}"
                 )));
             }

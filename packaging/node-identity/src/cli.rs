@@ -8,7 +8,8 @@ use std::time::Duration;
 
 /// Asks the platform who this machine is, and hands the answer to kubelet or to hostnamed.
 ///
-/// Exit codes: 0 well or nothing to do, 1 no usable answer, 2 wrong usage or the answer could not be stored.
+/// Exit codes: 0 well or nothing to do, 1 no usable answer in time, 2 wrong usage or the answer could not be stored, 3 an
+/// answer that will not change: access refused, or a name that no node can have.
 #[derive(Debug, Parser)]
 #[command(name = "node-identity", version)]
 pub struct Arguments {

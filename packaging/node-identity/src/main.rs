@@ -13,7 +13,7 @@ fn main() -> ExitCode {
         Err(error) => {
             log::error!("{error:#}");
             journal::status(&format!("Failed: {error:#}"));
-            ExitCode::from(if error.is::<GaveUp>() { 1 } else { 2 })
+            ExitCode::from(error.downcast_ref().map_or(2, GaveUp::exit_status))
         }
     }
 }

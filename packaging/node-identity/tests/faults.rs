@@ -97,7 +97,7 @@ fn refusals_end_at_once() {
         let log = net.serve(AWS, move |_| status(code));
         let mut command = net.command(root.path());
         let output = command.args(["provider-id", "--provider", "hetzner"]).output().unwrap();
-        assert_eq!(output.status.code(), Some(1), "{code}");
+        assert_eq!(output.status.code(), Some(3), "{code}");
         assert_eq!(log.all().len(), 1, "{code}: asked again");
         assert!(stderr(&output).contains(&format!("refused with {code}")), "{}", stderr(&output));
     }
@@ -113,7 +113,7 @@ fn azure_passes_its_reason_on() {
         inner(&request)
     });
     let output = net.command(root.path()).args(["provider-id", "--provider", "azure"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(3));
     assert!(stderr(&output).contains("api-version is invalid"), "{}", stderr(&output));
 }
 
@@ -150,7 +150,7 @@ fn answers_that_would_break_out_of_the_file() {
         net.serve(AWS, move |_| ok(body));
         let mut command = net.command(root.path());
         let output = command.args(["provider-id", "--provider", "vultr", "--deadline-ms", "0"]).output().unwrap();
-        assert_eq!(output.status.code(), Some(1), "{body:?}");
+        assert_eq!(output.status.code(), Some(3), "{body:?}");
         assert!(root.env("KUBELET_PROVIDERID").is_none(), "{body:?}");
     }
 }

@@ -57,13 +57,13 @@ fn aws_refusals_say_what_to_do() {
     let (net, root) = (Net::with(&[AWS]), Root::new());
     net.serve(AWS, services::aws(false, false));
     let output = net.command(root.path()).args(["node-name", "--provider", "aws"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(3));
     assert!(stderr(&output).contains("demands IMDSv2"), "{}", stderr(&output));
 
     let (net, root) = (Net::with(&[AWS]), Root::new());
     net.serve(AWS, |_| support::status(403));
     let output = net.command(root.path()).args(["node-name", "--provider", "aws"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(3));
     assert!(stderr(&output).contains("switched off"), "{}", stderr(&output));
     assert!(root.env("KUBELET_NODE_NAME").is_none());
 }
@@ -244,7 +244,7 @@ fn afterburn_is_believed_and_nobody_is_asked() {
 fn ibmcloud_says_which_fact_is_missing() {
     let (net, root) = (Net::new(), Root::new());
     let output = net.command(root.path()).args(["provider-id", "--provider", "ibmcloud"]).output().unwrap();
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(3));
     assert!(stderr(&output).contains("NODEBASE_IBM_ACCOUNT_ID is not set"), "{}", stderr(&output));
 }
 

@@ -305,6 +305,6 @@ fn vmware_host_names() {
     }
     let root = Root::new();
     let (output, _) = set_hostname(&net, &root, &["--provider", "vmware"]);
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(3));
     assert!(stderr(&output).contains("usr/bin/vmtoolsd is not there"), "{}", stderr(&output));
 }

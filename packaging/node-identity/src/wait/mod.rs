@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 fn until(start: Instant, deadline: Duration, fds: &[(BorrowedFd<'_>, PollFlags)], missing: &str) -> Result<()> {
     loop {
         let Some(left) = deadline.checked_sub(start.elapsed()).filter(|left| !left.is_zero()) else {
-            return Err(GaveUp(format!("{missing}; deadline {} s", deadline.as_secs_f32())).into());
+            return Err(GaveUp::in_time(format!("{missing}; deadline {} s", deadline.as_secs_f32())).into());
         };
         let timeout = Timespec::try_from(left).context("the deadline is out of range")?;
         let mut polled: Vec<_> = fds.iter().map(|(fd, flags)| PollFd::from_borrowed_fd(*fd, *flags)).collect();
