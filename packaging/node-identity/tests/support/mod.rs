@@ -100,6 +100,10 @@ impl Net {
         net
     }
 
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     pub fn address(&self, address: &str) {
         if address.contains(':') {
             self.ip(&["address", "add", &format!("{address}/64"), "dev", "eth0", "nodad"]);
