@@ -98,7 +98,7 @@ fn hetzner_and_openstack_too() {
     let (net, root) = (Net::with(&[AWS]), Root::new());
     let document = services::meta_data("worker-0");
     net.serve(AWS, move |request| match request.target.as_str() {
-        "/openstack/latest/meta_data.json" => support::json(&document),
+        "/openstack/2012-08-10/meta_data.json" => support::json(&document),
         target if target.ends_with("/meta-data/hostname") => ok("worker-0.novalocal"),
         target if target.ends_with("/meta-data/instance-id") => ok("i-00000001"),
         _ => status(404),
