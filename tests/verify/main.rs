@@ -34,6 +34,14 @@ fn machines() -> Result<Vec<Machine>> {
         Ok(table[name].as_object().context("table")?.keys().filter(|k| !k.is_empty()).cloned().collect())
     };
     let mut machines = Vec::new();
+    // Clouds with a controller of their own, which layers name by both conditions.
+    for id in keys("platforms")? {
+        machines.push(Machine {
+            name: format!("External/{id}"),
+            cmdline: format!("ignition.platform.id={id}"),
+            node: serde_json::json!({"clusterPlatform": "External", "cloudControllerManager": "External"}).to_string(),
+        });
+    }
     for role in ROLES {
         for id in keys("platforms")?.into_iter().chain(["ec2".into(), "unheardof".into(), String::new()]) {
             machines.push(Machine {
