@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+# The main targets: `make try PLATFORM=aws`, `make check`, `make install DESTDIR=`.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+
+DESTDIR ?=
+PREFIX ?= /usr
+CARGO ?= cargo
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
+
+# Where systemd looks; pkg-config knows on the build machine, an image's own layout is the same everywhere.
+pkg_config = $(shell pkg-config --variable=$(1) systemd 2>/dev/null || true)
+UNITDIR ?= $(or $(call pkg_config,systemdsystemunitdir),$(PREFIX)/lib/systemd/system)
+GENERATORDIR ?= $(or $(call pkg_config,systemdsystemgeneratordir),$(PREFIX)/lib/systemd/system-generators)
+NODEBASEDIR := $(PREFIX)/lib/nodebase
+LIBEXECDIR := $(PREFIX)/libexec/nodebase
+# The image is /usr only, whatever a merged-/usr build machine answers.
+override UNITDIR := $(patsubst /lib/%,/usr/lib/%,$(UNITDIR))
+override GENERATORDIR := $(patsubst /lib/%,/usr/lib/%,$(GENERATORDIR))
+
+TARGET := $(shell rustc -vV | sed -n 's/^host: //p')
+# The generator is fully static: half the start-up cost of a dynamic one (`make bench` measures both).
+BOOT_FLAGS := -C target-feature=+crt-static -C relocation-model=static
+GENERATOR := target/boot-static/$(TARGET)/boot/nodebase-generator
+TOOLS := target/release/nodebase target/release/node-identity
+
+.PHONY: all build generator tools install install-bin install-units install-dracut check verify clean
+
+all: build
+build: generator tools
+
+generator:
+	RUSTFLAGS="$(BOOT_FLAGS)" $(CARGO) build --locked --quiet --profile boot --target $(TARGET) \
+	    --target-dir target/boot-static -p nodebase-generator
+
+tools:
+	$(CARGO) build --locked --quiet --release -p nodebase -p node-identity
+
+# `install` never builds: a package's %install runs after its %build.
+install: install-bin install-units install-dracut
+
+install-bin:
+	@for f in $(GENERATOR) $(TOOLS); do [ -x $$f ] || { echo "install: $$f is missing: run 'make build' first" >&2; exit 1; }; done
+	install -D -m 0755 $(GENERATOR) $(DESTDIR)$(GENERATORDIR)/nodebase-generator
+	install -D -m 0755 target/release/nodebase $(DESTDIR)$(PREFIX)/bin/nodebase
+	install -D -m 0755 target/release/node-identity $(DESTDIR)$(LIBEXECDIR)/node-identity
+
+install-units:
+	mkdir -p $(DESTDIR)$(UNITDIR) $(DESTDIR)$(NODEBASEDIR) $(DESTDIR)$(LIBEXECDIR)
+	cp -R --preserve=mode,links units/system/. $(DESTDIR)$(UNITDIR)/
+	cp -R --preserve=mode,links units/layers units/credential-providers units/platforms.json units/environment.json \
+	    units/kubelet.conf $(DESTDIR)$(NODEBASEDIR)/
+	cp -R --preserve=mode,links units/libexec/. $(DESTDIR)$(LIBEXECDIR)/
+	for d in units/usr-lib/*; do [ ! -d "$$d" ] || { mkdir -p $(DESTDIR)$(PREFIX)/lib/$${d##*/} && \
+	    cp -R --preserve=mode,links $$d/. $(DESTDIR)$(PREFIX)/lib/$${d##*/}/; }; done
+	find $(DESTDIR)$(NODEBASEDIR) $(DESTDIR)$(UNITDIR) -type f -exec chmod 0644 {} +
+	find $(DESTDIR)$(NODEBASEDIR) $(DESTDIR)$(UNITDIR) -type d -exec chmod 0755 {} +
+
+install-dracut:
+	if [ -d dracut/35nodebase ]; then \
+	    mkdir -p $(DESTDIR)$(PREFIX)/lib/dracut/modules.d && \
+	    cp -R --preserve=mode,links dracut/35nodebase $(DESTDIR)$(PREFIX)/lib/dracut/modules.d/; fi
+
+clean:
+	$(CARGO) clean
