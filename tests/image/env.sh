@@ -26,6 +26,7 @@ image_exists() {
 # in_root ROOT COMMAND...: run in ROOT with /proc, /sys and /dev, in a mount namespace of its own: nothing stays mounted
 # whatever happens. $IN_ROOT_BIND (a directory) is visible at the same path.
 in_root() {
+    # shellcheck disable=SC2016
     unshare --mount --propagation private bash -euc '
         root=$1 bind=$2; shift 2
         mount --bind "$root" "$root"
