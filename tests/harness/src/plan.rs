@@ -71,9 +71,8 @@ pub fn machines(tests: Vec<Test>, platforms: &[String]) -> Vec<Machine> {
     let mut machines: Vec<Machine> = Vec::new();
     for test in tests {
         if test.metadata.has_tag(MATRIX_TAG) && !platforms.is_empty() {
-            machines.extend(
-                platforms.iter().map(|id| Machine { tests: vec![test.clone()], platform: Some(id.clone()) }),
-            );
+            machines
+                .extend(platforms.iter().map(|id| Machine { tests: vec![test.clone()], platform: Some(id.clone()) }));
             continue;
         }
         let shared = machines.iter_mut().find(|machine| can_join(machine, &test));
