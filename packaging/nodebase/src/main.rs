@@ -5,12 +5,13 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use nodebase::cli::{Cli, Verb};
-use nodebase::explain;
 use nodebase::output::Outcome;
+use nodebase::{bake, explain};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match cli.verb {
+        Verb::Bake(args) => bake::run(&args),
         Verb::Explain(args) => explain::run(&args),
     };
     match result {
