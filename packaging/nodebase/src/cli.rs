@@ -3,7 +3,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::{bake, explain};
+use crate::{bake, explain, factor};
 
 /// Build, explain and check node images that serve every platform.
 ///
@@ -23,4 +23,6 @@ pub enum Verb {
     Bake(bake::Args),
     /// Say what a machine will run, and why
     Explain(explain::Args),
+    /// Make one static set with layers of the renderings of many cluster kinds
+    Factor(factor::Args),
 }

@@ -5,6 +5,7 @@ pub mod bake;
 pub mod cli;
 pub mod config;
 pub mod explain;
+pub mod factor;
 pub mod output;
 pub mod tree;
 pub mod unit;
