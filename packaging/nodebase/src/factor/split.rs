@@ -341,8 +341,11 @@ impl Splitter<'_> {
         for (value, wanted) in groups.iter().filter(|(v, _)| ***v != base) {
             let mut forbidden = Set::none(n);
             groups.iter().filter(|(v, _)| v != &value).for_each(|(_, s)| add(&mut forbidden, s, n));
+            let own = self.cover(&format!("{unit}: {key}="), wanted, &forbidden);
+            // Where two of the layers can match one machine, what only adds would add twice.
+            let overlap = own.iter().enumerate().any(|(i, a)| own[..i].iter().any(|b| compatible(a, b)));
+            let rest = value.strip_prefix(base.as_slice()).filter(|_| !overlap);
             let mut text = format!("[{section}]\n");
-            let rest = value.strip_prefix(base.as_slice());
             match (is_list(key), rest) {
                 // Only added to: no need to reset what other drop-ins may have set.
                 (true, Some(rest)) => rest.iter().for_each(|v| line(&mut text, key, v)),
@@ -352,7 +355,7 @@ impl Splitter<'_> {
                 }
                 (false, _) => line(&mut text, key, value.last().map_or(default.unwrap_or_default(), String::as_str)),
             }
-            for layer in self.cover(&format!("{unit}: {key}="), wanted, &forbidden) {
+            for layer in own {
                 layers.push((layer, text.clone()));
             }
         }
