@@ -179,6 +179,7 @@ fn aws() {
         let unit = "aws-kubelet-nodename.service";
         booted.journal_field(unit, "PLATFORM", "aws");
         booted.journal_field(unit, "FACET", "clusterPlatform=AWS");
+        booted.journal_field(unit, "URL", "http://169.254.169.254/2022-09-24/meta-data/local-hostname");
         assert!(booted.unit(unit, "StatusText").contains("KUBELET_NODE_NAME=ip-10"), "{}", booted.0.read("units"));
         for file in ["journal", "journal.json", "argv", "node.env"] {
             assert!(!booted.0.read(file).contains(TOKEN), "{version}: a token in {file}");

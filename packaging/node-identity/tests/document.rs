@@ -94,10 +94,8 @@ fn host_name(units: &BTreeSet<String>) -> Cell {
             return cell(text, tests);
         }
     }
-    cell(
-        "afterburn-hostname, DHCP or /etc/hostname; waited for",
-        &["boots::other_machines", "waits::a_real_name_ends_the_wait"],
-    )
+    let boot = if units.contains("aws-kubelet-nodename.service") { "boots::aws" } else { "boots::other_machines" };
+    cell("afterburn-hostname, DHCP or /etc/hostname; waited for", &[boot, "waits::a_real_name_ends_the_wait"])
 }
 
 fn time(id: &str, source: &str, units: &BTreeSet<String>) -> Cell {
