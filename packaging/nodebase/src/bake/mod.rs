@@ -20,6 +20,8 @@ use crate::output::{self, Format, Outcome};
 pub use plan::{Baked, Options, plan};
 
 /// Put MachineConfigs and Ignition configs into an image.
+// Each is a switch of its own on the command line.
+#[allow(clippy::struct_excessive_bools)]
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

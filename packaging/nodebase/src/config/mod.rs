@@ -125,7 +125,7 @@ fn machine(spec: &Value) -> Machine {
 fn ignition(name: &str, value: &Value) -> Result<Config> {
     let version = value.pointer("/ignition/version").and_then(Value::as_str).unwrap_or_default();
     let minor = version.split('-').next().and_then(|v| v.strip_prefix("3.")).and_then(|v| v.split('.').next());
-    if !minor.and_then(|m| m.parse::<u32>().ok()).is_some_and(|m| m <= 6) {
+    if minor.and_then(|m| m.parse::<u32>().ok()).is_none_or(|m| m > 6) {
         bail!("{name}: ignition.version {version:?}: only 3.0 to 3.6 are understood");
     }
     let config: Config =

@@ -195,7 +195,9 @@ mod tests {
 
     fn set(members: &[usize]) -> Set {
         let mut s = Set::none(8);
-        members.iter().for_each(|m| s.insert(*m));
+        for m in members {
+            s.insert(*m);
+        }
         s
     }
 

@@ -215,10 +215,7 @@ impl Splitter<'_> {
             let mut texts: HashMap<String, Set> = HashMap::new();
             for (i, machine) in self.machines.iter().enumerate() {
                 let Some(text) = machine.units.get(&unit).and_then(|u| u.text.as_ref()) else { continue };
-                texts
-                    .entry(self.with_variables(&unit, text, machine))
-                    .or_insert_with(|| Set::none(self.machines.len()))
-                    .insert(i);
+                texts.entry(with_variables(text, machine)).or_insert_with(|| Set::none(self.machines.len())).insert(i);
             }
             let mut variants: Vec<(Assignments, Set)> = texts
                 .into_iter()
@@ -231,23 +228,6 @@ impl Splitter<'_> {
                 self.out.units.insert(unit, whole);
             }
         }
-    }
-
-    /// Replaces facts that stand literally in command lines by variables.
-    fn with_variables(&self, unit: &str, text: &str, machine: &Machine) -> String {
-        let _ = unit;
-        let facts = literals(&machine.node);
-        let mut out = String::new();
-        for line in text.split_inclusive('\n') {
-            let mut line = line.to_owned();
-            if line.starts_with("Exec") {
-                for (value, fact) in &facts {
-                    line = line.replace(value, &format!("${{{}}}", variable(fact)));
-                }
-            }
-            out.push_str(&line);
-        }
-        out
     }
 
     fn unit(&mut self, unit: &str, variants: &[(Assignments, Set)]) -> Assignments {
@@ -375,13 +355,12 @@ impl Splitter<'_> {
         for (i, machine) in self.machines.iter().enumerate() {
             for (path, file) in &machine.files {
                 let own = sets.entry(path.clone()).or_default();
-                match own.get_mut(file) {
-                    Some(set) => set.insert(i),
-                    None => {
-                        let mut set = Set::none(n);
-                        set.insert(i);
-                        own.insert(file.clone(), set);
-                    }
+                if let Some(set) = own.get_mut(file) {
+                    set.insert(i);
+                } else {
+                    let mut set = Set::none(n);
+                    set.insert(i);
+                    own.insert(file.clone(), set);
                 }
             }
         }
@@ -488,4 +467,20 @@ fn compatible(a: &str, b: &str) -> bool {
 pub(super) fn slug(text: &str) -> String {
     let plain: String = text.chars().map(|c| if c.is_ascii_alphanumeric() || c == '.' { c } else { '-' }).collect();
     plain.trim_matches('-').chars().take(60).collect()
+}
+
+/// Replaces facts that stand literally in command lines by variables.
+fn with_variables(text: &str, machine: &Machine) -> String {
+    let facts = literals(&machine.node);
+    let mut out = String::new();
+    for line in text.split_inclusive('\n') {
+        let mut line = line.to_owned();
+        if line.starts_with("Exec") {
+            for (value, fact) in &facts {
+                line = line.replace(value, &format!("${{{}}}", variable(fact)));
+            }
+        }
+        out.push_str(&line);
+    }
+    out
 }

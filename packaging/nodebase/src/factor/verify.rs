@@ -2,6 +2,7 @@
 //! The round trip: what the generator makes of the static set on a machine, against that machine's rendering.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -90,7 +91,7 @@ pub fn verify(root: &Path, fixed: &Static, machine: &Machine) -> Result<Vec<Stri
         }
     }
     let mut links = fixed.links.clone();
-    let pulls = |d: &str| d.ends_with(".wants") || d.ends_with(".requires");
+    let pulls = |d: &str| d.rsplit_once('.').is_some_and(|(_, s)| matches!(s, "wants" | "requires"));
     for link in &tree.plan.links {
         if pulls(&link.directory) {
             links.insert(format!("{}/{}", link.directory, link.file));
@@ -181,7 +182,7 @@ fn canonical(unit: &Effective) -> String {
         }
         values.retain(|v| !DEFAULTS.contains(&(key.as_str(), v.as_str())));
         for value in values {
-            out += &format!("[{section}] {key}={value}\n");
+            let _ = writeln!(out, "[{section}] {key}={value}");
         }
     }
     out
