@@ -16,9 +16,10 @@ use std::time::{Duration, Instant};
 
 /// A test that reboots more often than this has lost its way.
 const MOST_BOOTS: usize = 12;
-/// Keeps a boot from waiting for a person, names the reasons of a failed initramfs on the console, and saves time under
-/// emulation. `audit=0` comes before a test's own arguments, which can take it back.
-const ARGUMENTS: &str = "console=ttyS0 rd.shell=0 rd.emergency=poweroff systemd.firstboot=no panic=-1 \
+/// Keeps a boot from waiting for a person (not by `systemd.firstboot=no`, which takes first boots their presets), names
+/// the reasons of a failed initramfs on the console, and saves time under emulation. `audit=0` comes before a test's own
+/// arguments, which can take it back.
+const ARGUMENTS: &str = "console=ttyS0 rd.shell=0 rd.emergency=poweroff systemd.mask=systemd-firstboot.service panic=-1 \
                          rd.systemd.journald.forward_to_console=1 mitigations=off audit=0";
 const PLATFORM: &str = "ignition.platform.id=";
 
