@@ -26,7 +26,8 @@ BOOT_FLAGS := -C target-feature=+crt-static -C relocation-model=static
 GENERATOR := target/boot-static/$(TARGET)/boot/nodebase-generator
 TOOLS := target/release/nodebase target/release/node-identity
 
-.PHONY: all build generator tools install install-bin install-units install-dracut check verify clean
+.PHONY: all build generator tools install install-bin install-units install-dracut setup try tree clean
+.PHONY: check check-format check-lint check-shell check-unit check-verify check-nspawn
 
 all: build
 build: generator tools
@@ -62,6 +63,51 @@ install-dracut:
 	if [ -d dracut/35nodebase ]; then \
 	    mkdir -p $(DESTDIR)$(PREFIX)/lib/dracut/modules.d && \
 	    cp -R --preserve=mode,links dracut/35nodebase $(DESTDIR)$(PREFIX)/lib/dracut/modules.d/; fi
+
+setup:
+	tests/setup check
+
+# The main job on this machine: boots a container as that platform and prints what kubelet became there, and why.
+PLATFORM ?= aws
+ROLE ?= worker
+try:
+	tests/setup try
+	$(MAKE) --no-print-directory build
+	tests/nspawn/try "$(PLATFORM)" "$(ROLE)"
+
+# The installed tree that the boot tests lay over their root file systems.
+TREE := $(CURDIR)/target/tree
+tree: build
+	rm -rf $(TREE)
+	$(MAKE) -s install DESTDIR=$(TREE)
+
+# Stages of `make check`; slow ones are targets of their own, in the makefiles included below.
+CHECKS := format lint shell unit verify nspawn
+check:
+	tests/setup check
+	tests/check $(CHECKS)
+
+check-format:
+	$(CARGO) fmt --all --check
+
+check-lint:
+	$(CARGO) clippy --locked --quiet --workspace --all-targets -- -D warnings
+
+# Every script by its first line, whatever its name.
+check-shell:
+	git ls-files -s | grep -v ^120000 | cut -f 2 | tr '\n' '\0' | \
+	    xargs -0 grep -lE '^(#!/(bin|usr/bin)/(env )?(ba)?sh|# shellcheck shell=)' | xargs shellcheck -x -P SCRIPTDIR
+
+check-unit:
+	$(CARGO) test --locked --quiet --workspace --exclude nodebase-nspawn --exclude nodebase-harness
+
+check-verify: tree
+	NODEBASE_TREE=$(TREE) $(CARGO) test --locked --quiet -p nodebase-nspawn --test verify
+
+check-nspawn: tree
+	NODEBASE_TREE=$(TREE) $(CARGO) test --locked --quiet -p nodebase-nspawn --test boots
+
+-include tests/*/*.mk packaging/*.mk
 
 clean:
 	$(CARGO) clean

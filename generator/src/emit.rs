@@ -4,7 +4,8 @@
 //! Everything goes through directory handles that were opened without following links, so that a link planted in
 //! the output leads nowhere else.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::borrow::Cow;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
@@ -31,10 +32,10 @@ pub fn emit(plan: &Plan, normal: &Path) -> Result<(), Failure> {
     let dir = open.map_err(|e| failure(&normal.to_string_lossy(), e))?;
     let mut output = Output { dir, current: None, first: None };
     // A marker of an earlier run says nothing about this one (systemd empties the directory; other callers may not).
-    if let Err(e) = retry(|| rustix::fs::unlinkat(&output.dir, paths::MARKER, AtFlags::empty())) {
-        if e != Errno::NOENT {
-            output.fail(paths::MARKER, e);
-        }
+    if let Err(e) = retry(|| rustix::fs::unlinkat(&output.dir, paths::MARKER, AtFlags::empty()))
+        && e != Errno::NOENT
+    {
+        output.fail(paths::MARKER, e);
     }
     for link in &plan.links {
         output.link(&link.directory, &link.file, &link.target);
@@ -55,8 +56,8 @@ const DIRECTORY: OFlags =
 
 struct Output {
     dir: OwnedFd,
-    /// The directory that was written to last: paths come sorted, so one handle is enough.
-    current: Option<(String, OwnedFd)>,
+    /// The directory that was written to last, with a handle where it was there before. Paths come sorted.
+    current: Option<(String, Option<OwnedFd>)>,
     first: Option<Failure>,
 }
 
@@ -66,13 +67,16 @@ impl Output {
     }
 
     fn link(&mut self, directory: &str, file: &str, target: &str) {
-        let result = self.enter(directory).and_then(|dir| match retry(|| rustix::fs::symlinkat(target, dir, file)) {
-            // The same link again is fine, somebody else's file is not.
-            Err(Errno::EXIST) => match rustix::fs::readlinkat(dir, file, Vec::new()) {
-                Ok(old) if old.as_bytes() == target.as_bytes() => Ok(()),
-                _ => Err(Errno::EXIST),
-            },
-            r => r,
+        let result = self.enter(directory).and_then(|place| {
+            let name = place.name(directory, file);
+            match retry(|| rustix::fs::symlinkat(target, place.dir, name.as_ref())) {
+                // The same link again is fine, somebody else's file is not.
+                Err(Errno::EXIST) => match rustix::fs::readlinkat(place.dir, name.as_ref(), Vec::new()) {
+                    Ok(old) if old.as_bytes() == target.as_bytes() => Ok(()),
+                    _ => Err(Errno::EXIST),
+                },
+                r => r,
+            }
         });
         if let Err(e) = result {
             self.fail(&format!("{directory}/{file}"), e);
@@ -80,29 +84,54 @@ impl Output {
     }
 
     fn file(&mut self, directory: &str, file: &str, mode: u32, text: &str) {
-        let result = self.enter(directory).and_then(|dir| replace(dir, file, mode, text.as_bytes()));
+        let result = self.enter(directory).and_then(|place| {
+            let temporary = place.name(directory, &format!(".{file}.tmp")).into_owned();
+            replace(place.dir, &temporary, &place.name(directory, file), mode, text.as_bytes())
+        });
         if let Err(e) = result {
-            self.fail(&format!("{directory}/{file}"), e);
+            self.fail(directory_slash(directory, file).as_ref(), e);
         }
     }
 
-    /// A handle on a directory below the output, made when it is not there; "" is the output itself.
-    fn enter(&mut self, directory: &str) -> Result<&OwnedFd, Errno> {
-        if directory.is_empty() {
-            return Ok(&self.dir);
-        }
-        if self.current.as_ref().is_none_or(|(name, _)| name != directory) {
+    /// The place of a directory below the output, made when it is not there; "" is the output itself.
+    ///
+    /// A directory that this run has made is its own, and a path through it is safe. One that was there is opened
+    /// without following links, so that a link planted in its place leads nowhere.
+    fn enter(&mut self, directory: &str) -> Result<Place<'_>, Errno> {
+        if !directory.is_empty() && self.current.as_ref().is_none_or(|(name, _)| name != directory) {
             self.current = None;
-            match retry(|| rustix::fs::mkdirat(&self.dir, directory, Mode::from_raw_mode(0o755))) {
-                Ok(()) | Err(Errno::EXIST) => {}
+            let opened = match retry(|| rustix::fs::mkdirat(&self.dir, directory, Mode::from_raw_mode(0o755))) {
+                Ok(()) => None,
+                Err(Errno::EXIST) => {
+                    let flags = DIRECTORY | OFlags::NOFOLLOW;
+                    Some(retry(|| rustix::fs::openat(&self.dir, directory, flags, Mode::empty()))?)
+                }
                 Err(e) => return Err(e),
-            }
-            let flags = DIRECTORY | OFlags::NOFOLLOW;
-            let fd = retry(|| rustix::fs::openat(&self.dir, directory, flags, Mode::empty()))?;
-            self.current = Some((directory.to_owned(), fd));
+            };
+            self.current = Some((directory.to_owned(), opened));
         }
-        self.current.as_ref().map(|(_, fd)| fd).ok_or(Errno::BADF)
+        Ok(match &self.current {
+            Some((name, Some(fd))) if name == directory => Place { dir: fd, inside: true },
+            _ => Place { dir: &self.dir, inside: directory.is_empty() },
+        })
     }
+}
+
+/// Where a file goes: a handle, and whether it is the file's own directory or the output above it.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    dir: &'a OwnedFd,
+    inside: bool,
+}
+
+impl Place<'_> {
+    fn name<'n>(self, directory: &str, file: &'n str) -> Cow<'n, str> {
+        if self.inside { Cow::Borrowed(file) } else { directory_slash(directory, file) }
+    }
+}
+
+fn directory_slash<'n>(directory: &str, file: &'n str) -> Cow<'n, str> {
+    if directory.is_empty() { Cow::Borrowed(file) } else { Cow::Owned(format!("{directory}/{file}")) }
 }
 
 fn failure(path: &str, e: Errno) -> Failure {
@@ -110,24 +139,21 @@ fn failure(path: &str, e: Errno) -> Failure {
 }
 
 /// Writes a file by way of a temporary one, so that it is there whole or not at all.
-fn replace(dir: impl AsFd, name: &str, mode: u32, bytes: &[u8]) -> Result<(), Errno> {
-    let dir = dir.as_fd();
-    let temporary = format!(".{name}.tmp");
+fn replace(dir: &OwnedFd, temporary: &str, name: &str, mode: u32, bytes: &[u8]) -> Result<(), Errno> {
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let create = || retry(|| rustix::fs::openat(dir, temporary.as_str(), flags, Mode::from_raw_mode(mode)));
+    let create = || retry(|| rustix::fs::openat(dir, temporary, flags, Mode::from_raw_mode(mode)));
     let fd = match create() {
         // Left by a run that was killed.
         Err(Errno::EXIST) => {
-            retry(|| rustix::fs::unlinkat(dir, temporary.as_str(), AtFlags::empty()))?;
+            retry(|| rustix::fs::unlinkat(dir, temporary, AtFlags::empty()))?;
             create()?
         }
         r => r?,
     };
-    let result =
-        write_all(&fd, bytes).and_then(|()| retry(|| rustix::fs::renameat(dir, temporary.as_str(), dir, name)));
+    let result = write_all(&fd, bytes).and_then(|()| retry(|| rustix::fs::renameat(dir, temporary, dir, name)));
     if result.is_err() {
         // The error is the one to report; what could not be removed is a dot file that systemd does not read.
-        let _ = rustix::fs::unlinkat(dir, temporary.as_str(), AtFlags::empty());
+        let _ = rustix::fs::unlinkat(dir, temporary, AtFlags::empty());
     }
     result
 }

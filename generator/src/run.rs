@@ -21,6 +21,9 @@ pub const SUCCESS: u8 = 0;
 /// Exit status for wrong usage and for output that cannot be written.
 pub const FAILURE: u8 = 1;
 
+/// Far below any limit of open files (systemd's is 1024 and more), far above what an image's layers need.
+const HANDLES: u32 = 256;
+
 /// Runs the generator on the directories in `args`, with the variables that `env` gives.
 pub fn run(args: &[OsString], env: impl Fn(&str) -> Option<OsString>) -> u8 {
     let normal = match args {
@@ -37,7 +40,7 @@ pub fn run(args: &[OsString], env: impl Fn(&str) -> Option<OsString>) -> u8 {
     }
     let root_path = env("NODEBASE_ROOT").filter(|p| !p.is_empty() && !below_run_systemd(normal)).map(PathBuf::from);
     let root = match root_path.as_deref().map_or_else(|| Ok(Root::system()), Root::at) {
-        Ok(root) => root,
+        Ok(root) => root.leaving_open(HANDLES),
         Err(e) => {
             kmsg::init("/dev/kmsg");
             error!("NODEBASE_ROOT={}: {e}", root_path.unwrap_or_default().display());

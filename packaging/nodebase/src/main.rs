@@ -1,3 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Placeholder until the first version lands in this session.
-fn main() {}
+//! `nodebase`: for people and for image builds. See `nodebase(1)`.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use nodebase::cli::{Cli, Verb};
+use nodebase::explain;
+use nodebase::output::Outcome;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let result = match cli.verb {
+        Verb::Explain(args) => explain::run(&args),
+    };
+    match result {
+        Ok(Outcome::Well) => ExitCode::SUCCESS,
+        Ok(Outcome::Finding) => ExitCode::from(1),
+        Err(e) => {
+            eprintln!("nodebase: {e:#}");
+            ExitCode::from(2)
+        }
+    }
+}

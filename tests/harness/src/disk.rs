@@ -57,11 +57,8 @@ impl Disk {
             None => (self.raw.as_path(), "raw"),
         };
         let backing = backing.canonicalize().with_context(|| format!("resolve {}", backing.display()))?;
-        run(Command::new("qemu-img")
-            .args(["create", "-q", "-f", "qcow2", "-F", format, "-b"])
-            .arg(backing)
-            .arg(path))
-        .map(drop)
+        run(Command::new("qemu-img").args(["create", "-q", "-f", "qcow2", "-F", format, "-b"]).arg(backing).arg(path))
+            .map(drop)
     }
 
     /// The entry that boots next: of the disk itself, or of an overlay that a guest has changed.

@@ -57,7 +57,10 @@ fn own_config(path: &Path) -> Result<Vec<u8>> {
         let file = fs::File::open(path).with_context(|| format!("read {}", path.display()))?;
         let output = Command::new("butane").arg("--strict").stdin(Stdio::from(file)).output();
         let output = output.with_context(|| {
-            format!("{}: butane is needed for config.bu and could not be run (config.ign needs nothing)", path.display())
+            format!(
+                "{}: butane is needed for config.bu and could not be run (config.ign needs nothing)",
+                path.display()
+            )
         })?;
         if !output.status.success() {
             bail!("{}: butane: {}", path.display(), String::from_utf8_lossy(&output.stderr).trim());
@@ -74,8 +77,10 @@ fn own_config(path: &Path) -> Result<Vec<u8>> {
 
 fn add_tree(source: &Path, target: &str, files: &mut Vec<Value>) -> Result<()> {
     let read_directory = || format!("read directory {}", source.display());
-    let mut entries: Vec<_> =
-        fs::read_dir(source).with_context(read_directory)?.collect::<std::io::Result<_>>().with_context(read_directory)?;
+    let mut entries: Vec<_> = fs::read_dir(source)
+        .with_context(read_directory)?
+        .collect::<std::io::Result<_>>()
+        .with_context(read_directory)?;
     entries.sort_by_key(fs::DirEntry::file_name);
     for entry in entries {
         let path = entry.path();

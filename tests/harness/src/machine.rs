@@ -72,7 +72,13 @@ impl Laboratory {
     ///
     /// # Errors
     /// When the disk has nothing to boot, or `output` cannot be created.
-    pub fn new(disk: Disk, acceleration: Acceleration, output: PathBuf, patience: u32, keep_disks: bool) -> Result<Self> {
+    pub fn new(
+        disk: Disk,
+        acceleration: Acceleration,
+        output: PathBuf,
+        patience: u32,
+        keep_disks: bool,
+    ) -> Result<Self> {
         fs::create_dir_all(&output).with_context(|| format!("create {}", output.display()))?;
         let output = output.canonicalize().with_context(|| format!("resolve {}", output.display()))?;
         let acceleration = acceleration.resolve(&disk.boot_entry(None)?.kernel);
@@ -369,7 +375,8 @@ mod tests {
 
     #[test]
     fn the_last_boot_decides() {
-        let boots = [booted("@test ext.t\none\n@reboot m\n@end\n", ""), booted("@test ext.t\ntwo\n@exit 0\n@end\n", "")];
+        let boots =
+            [booted("@test ext.t\none\n@reboot m\n@end\n", ""), booted("@test ext.t\ntwo\n@exit 0\n@end\n", "")];
         let outcome = verdict_of(&boots);
         assert!(outcome.passed(), "{outcome:?}");
         assert_eq!(outcome.output, "one\ntwo\n");

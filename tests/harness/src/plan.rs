@@ -71,9 +71,8 @@ pub fn machines(tests: Vec<Test>, platforms: &[String]) -> Vec<Machine> {
     let mut machines: Vec<Machine> = Vec::new();
     for test in tests {
         if test.metadata.has_tag(MATRIX_TAG) && !platforms.is_empty() {
-            machines.extend(
-                platforms.iter().map(|id| Machine { tests: vec![test.clone()], platform: Some(id.clone()) }),
-            );
+            machines
+                .extend(platforms.iter().map(|id| Machine { tests: vec![test.clone()], platform: Some(id.clone()) }));
             continue;
         }
         let shared = machines.iter_mut().find(|machine| can_join(machine, &test));
@@ -177,7 +176,7 @@ mod tests {
         ];
         let select = |patterns: &[&str], tags: &[&str]| -> Vec<String> {
             let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
-            let selected = super::select(tests.clone(), &owned(patterns), &owned(tags)).unwrap();
+            let selected = select(tests.clone(), &owned(patterns), &owned(tags)).unwrap();
             selected.into_iter().map(|test| test.name).collect()
         };
         assert_eq!(select(&[], &[]), ["ext.p.a", "ext.p.c"]);

@@ -37,7 +37,8 @@ pub fn junit(outcomes: &[Outcome], run: &Run, path: &Path) -> Result<()> {
         } else {
             let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
             status.set_message(outcome.failures[0].clone());
-            status.set_description(outcome.failures.iter().chain(&outcome.hints).cloned().collect::<Vec<_>>().join("\n"));
+            status
+                .set_description(outcome.failures.iter().chain(&outcome.hints).cloned().collect::<Vec<_>>().join("\n"));
             status
         };
         let mut case = TestCase::new(outcome.name.clone(), status);
@@ -89,9 +90,9 @@ fn page(outcomes: &[Outcome], run: &Run) -> String {
         row(&mut rows, outcome, longest);
     }
     for (name, reason) in &run.skipped {
-        let _ = write!(
+        let _ = writeln!(
             rows,
-            "<tr><td class=dim>skip</td><td><code>{}</code><div class=dim>{}</div></td><td></td><td></td></tr>\n",
+            "<tr><td class=dim>skip</td><td><code>{}</code><div class=dim>{}</div></td><td></td><td></td></tr>",
             escape(name),
             escape(reason)
         );
@@ -147,7 +148,12 @@ fn row(rows: &mut String, outcome: &Outcome, longest: f64) {
             escape(analyze.as_deref().unwrap_or("no report"))
         );
     }
-    let _ = write!(rows, "</details></td><td class=n>{}</td><td class=n>{}<div class=bar>", outcome.boots.len(), clock(outcome.duration));
+    let _ = write!(
+        rows,
+        "</details></td><td class=n>{}</td><td class=n>{}<div class=bar>",
+        outcome.boots.len(),
+        clock(outcome.duration)
+    );
     for (duration, _) in &outcome.boots {
         let _ = write!(rows, "<i style=\"width:{:.0}%\"></i>", 100.0 * duration.as_secs_f64() / longest);
     }
@@ -156,7 +162,11 @@ fn row(rows: &mut String, outcome: &Outcome, longest: f64) {
 
 fn clock(duration: Duration) -> String {
     let seconds = duration.as_secs();
-    if seconds < 60 { format!("{:.1} s", duration.as_secs_f64()) } else { format!("{}:{:02} min", seconds / 60, seconds % 60) }
+    if seconds < 60 {
+        format!("{:.1} s", duration.as_secs_f64())
+    } else {
+        format!("{}:{:02} min", seconds / 60, seconds % 60)
+    }
 }
 
 fn tail(text: &str, lines: usize) -> String {

@@ -19,10 +19,22 @@ static PATTERNS: LazyLock<Vec<(&str, Weight, Regex)>> = LazyLock::new(|| {
     [
         ("kernel panic", Weight::Fatal, r"Kernel panic - not syncing"),
         ("kernel oops", Weight::Fatal, r"(kernel BUG at|Oops: |BUG: (unable|kernel NULL)|general protection fault)"),
-        ("emergency mode", Weight::Fatal, r"(Reached target .*[Ee]mergency|You are in emergency mode|Started .*emergency\.service)"),
-        ("dracut gave up", Weight::Fatal, r"(Warning: Boot has failed|dracut-initqueue.*timeout - starting timeout scripts)"),
+        (
+            "emergency mode",
+            Weight::Fatal,
+            r"(Reached target .*[Ee]mergency|You are in emergency mode|Started .*emergency\.service)",
+        ),
+        (
+            "dracut gave up",
+            Weight::Fatal,
+            r"(Warning: Boot has failed|dracut-initqueue.*timeout - starting timeout scripts)",
+        ),
         ("Ignition failed", Weight::Fatal, r"(CRITICAL +: |Ignition failed: )"),
-        ("generator failed", Weight::Fatal, r"(system-generators/\S+ (failed with|terminated by|died)|[Gg]enerators? (failed with|timed out))"),
+        (
+            "generator failed",
+            Weight::Fatal,
+            r"(system-generators/\S+ (failed with|terminated by|died)|[Gg]enerators? (failed with|timed out))",
+        ),
         ("SELinux denial", Weight::Hint, r"avc: +denied"),
         ("unit failed", Weight::Hint, r"systemd\[1\]: (Failed to start|\S+: Failed with result)"),
         ("assertion of a unit failed", Weight::Hint, r"(Starting requested but asserts failed|Assertion failed for )"),
@@ -36,7 +48,8 @@ static PATTERNS: LazyLock<Vec<(&str, Weight, Regex)>> = LazyLock::new(|| {
 });
 
 /// Colours, cursor movements, and carriage returns of a console.
-static CONTROL: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new("\u{1b}\\[[0-9;:?]*[A-Za-z]|\u{1b}\\][^\u{7}\u{1b}]*(\u{7}|\u{1b}\\\\)|\r").ok());
+static CONTROL: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new("\u{1b}\\[[0-9;:?]*[A-Za-z]|\u{1b}\\][^\u{7}\u{1b}]*(\u{7}|\u{1b}\\\\)|\r").ok());
 
 /// Reasons found in the logs of one boot.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -109,7 +122,8 @@ mod tests {
 
     #[test]
     fn the_same_message_of_console_and_journal_counts_once() {
-        let found = reasons(&["[1.0] systemd[1]: Failed to start a.service", "[1.1] systemd[1]: Failed to start a.service"]);
+        let found =
+            reasons(&["[1.0] systemd[1]: Failed to start a.service", "[1.1] systemd[1]: Failed to start a.service"]);
         assert_eq!(found.hints.len(), 1, "{found:?}");
     }
 

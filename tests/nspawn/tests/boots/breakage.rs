@@ -128,7 +128,11 @@ fn at_boot(version: &str, breakage: &Breakage) -> Result<()> {
     let start = outcome.text("start")?;
     ensure!(start.lines().last() != Some("0"), "`systemctl start kubelet` succeeds: {start}");
     // Once the cause is gone everything is as if it had never been.
-    ensure!(outcome.text("mended-start")?.lines().last() == Some("0"), "does not start after: {}", outcome.text("mended-start")?);
+    ensure!(
+        outcome.text("mended-start")?.lines().last() == Some("0"),
+        "does not start after: {}",
+        outcome.text("mended-start")?
+    );
     ensure!(outcome.kubelet("mended", "ActiveState")? == "active", "not active after mending");
     ensure!(outcome.argv("mended")?.iter().any(|w| w == "--cloud-provider=external"), "not specialised after mending");
     Ok(())
