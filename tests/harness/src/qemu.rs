@@ -129,6 +129,9 @@ pub fn boot(boot: &Boot<'_>) -> Result<Booted> {
         .arg(&boot.entry.initramfs)
         .args(["-append", boot.arguments, "-drive"])
         .arg(format!("file={},if=virtio,format=qcow2,cache=unsafe", boot.disk.display()))
+        // A network that leads nowhere, with a DHCP server: an address and a host name, as on any platform.
+        .args(["-netdev", "user,id=net,restrict=on,hostname=node1,domainname=test.internal"])
+        .args(["-device", "virtio-net-pci,netdev=net"])
         .args(["-device", "virtio-rng-pci", "-device", "virtio-serial-pci"]);
     for (id, path) in [("result", &reports), ("journal", &journal)] {
         command

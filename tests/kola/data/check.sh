@@ -82,7 +82,8 @@ booted_commit() {
 # the next boot. FUNCTION gets the directory of the tree; files in it are hard links, so it must replace, not edit.
 deploy_variant() {
     local commit=$1 name=$2 change=$3
-    export -f "$change"
+    export -f "${change?}"
+    # shellcheck disable=SC2016
     unshare --mount bash -euc '
         commit=$1 name=$2 change=$3
         mount -o remount,rw /sysroot
