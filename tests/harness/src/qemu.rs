@@ -31,6 +31,7 @@ pub enum Acceleration {
 
 impl Acceleration {
     /// Decides `Auto` by booting the kernel: /dev/kvm can exist and not work.
+    #[must_use]
     pub fn resolve(self, kernel: &Path) -> Self {
         match self {
             Self::Auto if kvm_boots(kernel) => Self::Kvm,

@@ -98,8 +98,13 @@ mod tests {
         fs::write(root.join("many/README"), "no test").unwrap();
         let tests = discover(root, "p").unwrap();
         let names: Vec<_> = tests.iter().map(|test| test.name.as_str()).collect();
-        let expected =
-            ["ext.p.many.alpha", "ext.p.many.deeper.beta", "ext.p.many.linked.gamma", "ext.p.many.test.sh", "ext.p.one"];
+        let expected = [
+            "ext.p.many.alpha",
+            "ext.p.many.deeper.beta",
+            "ext.p.many.linked.gamma",
+            "ext.p.many.test.sh",
+            "ext.p.one",
+        ];
         assert_eq!(names, expected);
         assert!(tests[4].config.as_ref().unwrap().ends_with("one/config.ign"));
         assert!(tests[0].data.as_ref().unwrap().ends_with("many/data"));
