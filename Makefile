@@ -99,7 +99,7 @@ check-shell:
 	    xargs -0 grep -lE '^(#!/(bin|usr/bin)/(env )?(ba)?sh|# shellcheck shell=)' | xargs shellcheck -x -P SCRIPTDIR
 
 check-unit:
-	$(CARGO) test --locked --quiet --workspace --exclude nodebase-nspawn --exclude nodebase-harness
+	$(CARGO) test --locked --quiet --workspace --exclude nodebase-nspawn --exclude nodebase-harness --exclude node-identity
 
 check-verify: tree
 	NODEBASE_TREE=$(TREE) $(CARGO) test --locked --quiet -p nodebase-nspawn --test verify
