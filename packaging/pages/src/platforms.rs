@@ -66,12 +66,12 @@ pub fn page(json: &[u8]) -> Result<String> {
     let mut text = HEAD.to_owned();
     text.push_str(
         ".Sh PLATFORMS\nAn id that is not among these is\n.Ql unknown :\nthe machine gets what all platforms have in \
-         common.\n.Pp\n",
+         common.\n",
     );
     rows(&mut text, "platform", table.platforms());
     text.push_str(
         ".Pp\n.Cm network\nsays when the initramfs needs the network to fetch the Ignition config,\n.Cm timeSource\n\
-         what chronyd follows.\n.Ss Aliases\nOther spellings, of older boot images; layers use the id.\n.Pp\n",
+         what chronyd follows.\n.Ss Aliases\nOther spellings, of older boot images; layers use the id.\n",
     );
     let _ = writeln!(text, ".Bl -column \"oldspelling\" \"platform\"\n.It Em alias Ta Em platform");
     for row in table.platforms() {
@@ -81,7 +81,7 @@ pub fn page(json: &[u8]) -> Result<String> {
     }
     text.push_str(
         ".El\n.Sh CLUSTER PLATFORMS\nA type that is not among these is treated as\n.Ql None .\n.Ql External\nhas an \
-         external cloud provider where the fact\n.Cm cloudControllerManager\nis\n.Ql External .\n.Pp\n",
+         external cloud provider where the fact\n.Cm cloudControllerManager\nis\n.Ql External .\n",
     );
     let named: Vec<Row> = table.cluster_platforms().iter().filter(|r| !r.name.is_empty()).cloned().collect();
     rows(&mut text, "clusterPlatform", &named);
