@@ -99,7 +99,7 @@ check-shell:
 	git ls-files 'tests/*/guest/*.sh' | xargs -r shellcheck
 
 check-unit:
-	$(CARGO) test --locked --quiet --workspace --exclude nodebase-nspawn --exclude nodebase-harness
+	$(CARGO) test --locked --quiet --workspace --exclude nodebase-nspawn --exclude nodebase-harness --exclude nodebase-packages
 
 check-verify: tree
 	NODEBASE_TREE=$(TREE) $(CARGO) test --locked --quiet -p nodebase-nspawn --test verify

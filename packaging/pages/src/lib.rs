@@ -66,15 +66,16 @@ fn page(command: &Command, name: &str) -> Result<String> {
         man.render_subcommands_section(&mut bytes)?;
     }
     let mut text = String::from_utf8(bytes)?;
-    // A space and a line break in a row are one too many.
-    for (two, one) in [(".br\n.sp\n", ".sp\n"), (".sp\n.br\n", ".sp\n"), (" \n", "\n")] {
+    // An empty line between two line breaks is what a paragraph's space is for.
+    for (two, one) in [(".br\n\n.br\n", ".sp\n"), (" \n", "\n")] {
         text = text.replace(two, one);
     }
     if let Some(after) = command.get_after_long_help().or(command.get_after_help()) {
         text.push_str(&closing(&after.to_string()));
     }
     text.push_str(".SH SEE ALSO\n");
-    let others = ["nodebase(1)", "node.json(5)", "nodebase-layers(5)", "nodebase-platforms(7)", "nodebase-generator(8)"];
+    let others =
+        ["nodebase(1)", "node.json(5)", "nodebase-layers(5)", "nodebase-platforms(7)", "nodebase-generator(8)"];
     let others: Vec<&str> = others.into_iter().filter(|o| o.trim_end_matches("(1)") != name).collect();
     let _ = writeln!(text, "{}", escaped(&others.join(", ")));
     Ok(text)

@@ -74,7 +74,8 @@ fn version_once() -> Result<()> {
 /// The crates that end up in programs have licences that deny.toml allows. cargo-deny says more, and takes longer.
 fn licences() -> Result<()> {
     let deny = fs::read_to_string(project().join("deny.toml")).context("reading deny.toml")?;
-    let list = deny.split_once("allow = [").and_then(|(_, rest)| rest.split_once(']')).context("deny.toml: no allow")?;
+    let list =
+        deny.split_once("allow = [").and_then(|(_, rest)| rest.split_once(']')).context("deny.toml: no allow")?;
     let allowed: BTreeSet<&str> = list.0.split('"').skip(1).step_by(2).collect();
     let format = "{p}\t{l}";
     let tree = ["tree", "--locked", "--workspace", "-e", "normal,build", "--target", "all", "--prefix", "none"];

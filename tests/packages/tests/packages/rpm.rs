@@ -46,16 +46,23 @@ fn query(made: &Made, part: Part, what: &[&str]) -> Result<String> {
 
 fn listed(made: &Made) -> Result<()> {
     for part in Part::all() {
-        let list = query(made, part, &["--qf", "[%{FILEMODES:perms} %{FILEUSERNAME}:%{FILEGROUPNAME} %{FILENAMES}\n]"])?;
+        let list =
+            query(made, part, &["--qf", "[%{FILEMODES:perms} %{FILEUSERNAME}:%{FILEGROUPNAME} %{FILENAMES}\n]"])?;
         let mut found = BTreeSet::new();
         for line in list.lines() {
             let (mode, rest) = line.split_once(' ').unwrap_or_default();
             let (owner, path) = rest.split_once(' ').unwrap_or_default();
             ensure!(owner == "root:root", "{path} belongs to {owner}");
-            ensure!(!mode.contains(['s', 't']) && (mode.starts_with('l') || &mode[8..9] != "w"), "{path} has mode {mode}");
+            ensure!(
+                !mode.contains(['s', 't']) && (mode.starts_with('l') || &mode[8..9] != "w"),
+                "{path} has mode {mode}"
+            );
             // Manual pages are compressed, documentation and licences are the package's own.
             let path = path.strip_suffix(".gz").unwrap_or(path);
-            if !mode.starts_with('d') && !path.starts_with("/usr/share/doc/") && !path.starts_with("/usr/share/licenses/") {
+            if !mode.starts_with('d')
+                && !path.starts_with("/usr/share/doc/")
+                && !path.starts_with("/usr/share/licenses/")
+            {
                 found.insert(path.to_owned());
             }
         }
@@ -122,7 +129,8 @@ fn installs(made: &Made) -> Result<()> {
     for part in Part::all().iter().rev() {
         run(&mut rpm(&["-e", "--nodeps", part.name()]))?;
     }
-    let left: Vec<_> = files(root.path())?.into_iter().filter(|f| !f.contains("/rpm/") && !before.contains(f)).collect();
+    let left: Vec<_> =
+        files(root.path())?.into_iter().filter(|f| !f.contains("/rpm/") && !before.contains(f)).collect();
     ensure!(left.is_empty(), "left behind: {left:#?}");
     // Directories that are ours go too.
     for dir in ["usr/lib/nodebase", "usr/libexec/nodebase", "usr/lib/systemd/system"] {

@@ -45,7 +45,8 @@ impl Part {
 
     /// The part that an installed file belongs to.
     pub fn of(path: &str) -> Self {
-        let tools = ["/usr/bin/", "/usr/share/man/man1/", "/usr/share/bash-completion/", "/usr/share/fish/", "/usr/share/zsh/"];
+        let tools =
+            ["/usr/bin/", "/usr/share/man/man1/", "/usr/share/bash-completion/", "/usr/share/fish/", "/usr/share/zsh/"];
         if path.starts_with("/usr/lib/dracut/") {
             Self::Dracut
         } else if tools.iter().any(|t| path.starts_with(t)) {
