@@ -95,11 +95,12 @@ check-lint:
 
 # Every script by its first line, whatever its name.
 check-shell:
-	git ls-files -z | xargs -0 grep -lE '^#!/(bin|usr/bin)/(env )?(ba)?sh' | xargs shellcheck
-	git ls-files 'tests/*/guest/*.sh' | xargs -r shellcheck
+	git ls-files -s | grep -v ^120000 | cut -f 2 | tr '\n' '\0' | \
+	    xargs -0 grep -lE '^(#!/(bin|usr/bin)/(env )?(ba)?sh|# shellcheck shell=)' | xargs shellcheck -x -P SCRIPTDIR
 
 check-unit:
-	$(CARGO) test --locked --quiet --workspace --exclude nodebase-nspawn --exclude nodebase-harness --exclude nodebase-packages
+	$(CARGO) test --locked --quiet --workspace --exclude nodebase-nspawn --exclude nodebase-harness --exclude node-identity \
+	    --exclude nodebase-packages
 
 check-verify: tree
 	NODEBASE_TREE=$(TREE) $(CARGO) test --locked --quiet -p nodebase-nspawn --test verify

@@ -32,10 +32,10 @@ pub fn emit(plan: &Plan, normal: &Path) -> Result<(), Failure> {
     let dir = open.map_err(|e| failure(&normal.to_string_lossy(), e))?;
     let mut output = Output { dir, current: None, first: None };
     // A marker of an earlier run says nothing about this one (systemd empties the directory; other callers may not).
-    if let Err(e) = retry(|| rustix::fs::unlinkat(&output.dir, paths::MARKER, AtFlags::empty())) {
-        if e != Errno::NOENT {
-            output.fail(paths::MARKER, e);
-        }
+    if let Err(e) = retry(|| rustix::fs::unlinkat(&output.dir, paths::MARKER, AtFlags::empty()))
+        && e != Errno::NOENT
+    {
+        output.fail(paths::MARKER, e);
     }
     for link in &plan.links {
         output.link(&link.directory, &link.file, &link.target);

@@ -47,10 +47,10 @@ impl<'a> Name<'a> {
     /// Which id is meant.
     pub fn check(&self, table: &Table) -> Result<(), String> {
         for (facet, value) in &self.conditions {
-            if *facet == "platform" {
-                if let Some(row) = table.platform(value).filter(|r| r.name != *value) {
-                    return Err(format!("{value:?} is an alias, layers use the id {:?}", row.name));
-                }
+            if *facet == "platform"
+                && let Some(row) = table.platform(value).filter(|r| r.name != *value)
+            {
+                return Err(format!("{value:?} is an alias, layers use the id {:?}", row.name));
             }
         }
         Ok(())

@@ -198,11 +198,11 @@ impl Plan {
 
     fn unit_path(&mut self, root: &Root, unit: &str, own: &str) -> Option<String> {
         let path = format!("{}/{unit}", paths::UNITS);
-        if let Some(template) = layer::template_of(unit) {
-            if !root.exists(&path).unwrap_or(false) {
-                let path = format!("{}/{template}", paths::UNITS);
-                return self.there(root, &path, own).then_some(path);
-            }
+        if let Some(template) = layer::template_of(unit)
+            && !root.exists(&path).unwrap_or(false)
+        {
+            let path = format!("{}/{template}", paths::UNITS);
+            return self.there(root, &path, own).then_some(path);
         }
         self.there(root, &path, own).then_some(path)
     }

@@ -127,9 +127,8 @@ impl Client {
     /// # Errors
     /// [`Failure::Again`] when no whole reply came.
     pub fn get(&self, url: &str, headers: Headers<'_>) -> Attempt<Reply> {
-        log::debug!(URL = url; "GET {url}");
         let request = headers.iter().fold(self.agent.get(url), |request, (name, value)| request.header(*name, *value));
-        receive(url, request.call())
+        noted("GET", url, receive(url, request.call()))
     }
 
     /// PUT with an empty body, for tokens; the reply may have any status.
@@ -137,10 +136,18 @@ impl Client {
     /// # Errors
     /// As [`Self::get`].
     pub fn put(&self, url: &str, headers: Headers<'_>) -> Attempt<Reply> {
-        log::debug!(URL = url; "PUT {url}");
         let request = headers.iter().fold(self.agent.put(url), |request, (name, value)| request.header(*name, *value));
-        receive(url, request.send_empty())
+        noted("PUT", url, receive(url, request.send_empty()))
     }
+}
+
+/// One line for each request, with the address as a field of its own: `journalctl URL=…` finds it.
+fn noted(method: &str, url: &str, reply: Attempt<Reply>) -> Attempt<Reply> {
+    match &reply {
+        Ok(reply) => log::info!(URL = url; "{method} {url}: status {}", reply.status),
+        Err(_) => log::info!(URL = url; "{method} {url}: no whole answer"),
+    }
+    reply
 }
 
 fn receive(url: &str, response: Result<http::Response<Body>, ureq::Error>) -> Attempt<Reply> {

@@ -143,7 +143,7 @@ fn providers() {
         let line = serde_json::json!({
             "id": provider.id,
             "nodeName": provider.node_name.is_some(),
-            "providerId": provider.provider_id.is_some(),
+            "providerId": (!provider.form.is_empty()).then_some(provider.form),
             "hostName": provider.host_name.is_some(),
         });
         println!("{line}");

@@ -128,6 +128,13 @@ impl Booted {
         assert!(state == "active" && result == "success", "{unit}: {state} {result}\n{}", self.0.read("journal"));
     }
 
+    /// chronyd is not told anything.
+    #[track_caller]
+    fn has_no_time_source(&self) {
+        assert_eq!(self.unit("nodebase-time-source.service", "ActiveState"), "inactive");
+        assert!(!self.0.join("chrony.env").exists());
+    }
+
     /// None of our units wrote to /etc (systemd itself may write machine-id and the like).
     #[track_caller]
     fn left_etc_alone(&self) {
@@ -172,6 +179,7 @@ fn aws() {
         let unit = "aws-kubelet-nodename.service";
         booted.journal_field(unit, "PLATFORM", "aws");
         booted.journal_field(unit, "FACET", "clusterPlatform=AWS");
+        booted.journal_field(unit, "URL", "http://169.254.169.254/2022-09-24/meta-data/local-hostname");
         assert!(booted.unit(unit, "StatusText").contains("KUBELET_NODE_NAME=ip-10"), "{}", booted.0.read("units"));
         for file in ["journal", "journal.json", "argv", "node.env"] {
             assert!(!booted.0.read(file).contains(TOKEN), "{version}: a token in {file}");
@@ -205,6 +213,7 @@ fn openstack() {
         assert_eq!(booted.flag("provider-id"), "");
         assert_eq!(booted.hostname(), "worker-0.novalocal");
         assert!(booted.0.read("state/node.env").contains("KUBELET_NODE_NAME=worker-0\n"));
+        booted.has_no_time_source();
         booted.left_etc_alone();
     }
 }
@@ -230,6 +239,7 @@ fn powervs() {
         let booted = boot.run(version);
         booted.ran("powervs-hostname.service");
         assert_eq!(booted.hostname(), "pvs-1.example");
+        booted.has_no_time_source();
         booted.left_etc_alone();
     }
 }
@@ -247,6 +257,7 @@ fn vmware() {
         let booted = boot.run(version);
         booted.ran("vsphere-hostname.service");
         assert_eq!(booted.hostname(), "vm-1.example");
+        booted.has_no_time_source();
         booted.left_etc_alone();
         // As shipped: not started anywhere else.
         let booted = Boot::new(&[], "ignition.platform.id=vmware").run(version);
@@ -254,16 +265,111 @@ fn vmware() {
     }
 }
 
+/// Everywhere else nobody asks, and kubelet takes the host name.
 #[test]
-fn machines_without_metadata() {
-    for arguments in ["ignition.platform.id=metal", "ignition.platform.id=qemu", "ignition.platform.id=hetzner"] {
-        let booted = Boot::new(&[], arguments).run("257");
+fn other_machines() {
+    let asked = ["aws", "gcp", "openstack", "powervs", "vmware"];
+    let table: serde_json::Value =
+        serde_json::from_slice(&fs::read(repository().join("units/platforms.json")).unwrap()).unwrap();
+    let rows = table["platforms"].as_object().unwrap().iter().filter(|(id, _)| !asked.contains(&id.as_str()));
+    for (id, row) in rows {
+        let booted = Boot::new(&[], &format!("ignition.platform.id={id}")).run("257");
         assert_eq!((booted.flag("hostname-override"), booted.flag("provider-id")), (String::new(), String::new()));
         for unit in ["aws-kubelet-nodename.service", "nodebase-provider-id.service", "gcp-hostname.service"] {
-            assert_eq!(booted.unit(unit, "ActiveState"), "inactive", "{arguments}");
+            assert_eq!(booted.unit(unit, "ActiveState"), "inactive", "{id}");
         }
         booted.ran("node-valid-hostname.service");
         booted.ran("wait-for-node-ip.service");
+        if row["timeSource"] == "none" {
+            booted.has_no_time_source();
+        }
+    }
+}
+
+/// Units that ask for metadata give up at once.
+fn impatient(boot: Boot) -> Boot {
+    let units = ["aws-kubelet-nodename", "aws-kubelet-providerid", "gcp-hostname", "powervs-hostname"];
+    units.iter().fold(boot, |boot, unit| {
+        let path = format!("etc/systemd/system/{unit}.service.d/90-test.conf");
+        boot.file(&path, "[Service]\nEnvironment=NODEBASE_DEADLINE_MS=1 NODEBASE_REQUEST_MS=300\n")
+    })
+}
+
+/// Kubelet does not start under a wrong name, and the failed unit says what it tried.
+#[test]
+fn aws_without_an_answer() {
+    for version in VERSIONS {
+        let booted = impatient(Boot::new(&[AWS], "ignition.platform.id=aws")).run(version);
+        assert!(!booted.0.join("argv").exists(), "{version}: kubelet was started");
+        // The unit is being started again and again, so its state is anything; the journal has all of it.
+        let journal = booted.0.read("journal");
+        for says in [
+            "the node name from aws: no answer after",
+            "http://169.254.169.254/latest/api/token: nobody listens there",
+            "aws-kubelet-nodename.service: Main process exited, code=exited, status=1/FAILURE",
+        ] {
+            assert!(journal.contains(says), "{version}: {says}: {journal}");
+        }
+    }
+}
+
+/// As Fedora ships it, but it only says how it was started.
+const CHRONYD: &str = "[Unit]\nDescription=stand-in\n[Service]\nType=oneshot\nRemainAfterExit=yes\n\
+                       EnvironmentFile=-/etc/sysconfig/chronyd\nExecStart=/bin/echo started: chronyd $OPTIONS\n";
+
+fn with_chronyd(platform: &str) -> Boot {
+    let mut boot = impatient(Boot::new(&[], &format!("ignition.platform.id={platform}")))
+        .file("usr/lib/systemd/system/chronyd.service", CHRONYD)
+        .file("usr/lib/systemd/system/multi-user.target.wants/x", "");
+    for etc in ["etc", "usr/etc"] {
+        boot = boot.file(&format!("{etc}/chrony.conf"), "pool x\n");
+        boot = boot.file(&format!("{etc}/sysconfig/chronyd"), "OPTIONS=\"-F 2\"\n");
+    }
+    let wants = boot.overlay.join("usr/lib/systemd/system/multi-user.target.wants");
+    fs::remove_file(wants.join("x")).unwrap();
+    std::os::unix::fs::symlink("../chronyd.service", wants.join("chronyd.service")).unwrap();
+    boot
+}
+
+#[test]
+fn time_source() {
+    let plain = "started: chronyd -F 2\n";
+    for (platform, source) in [("aws", "aws"), ("azure", "hyperv"), ("azurestack", "hyperv"), ("gcp", "gcp")] {
+        let booted = with_chronyd(platform).run("257");
+        booted.ran("nodebase-time-source.service");
+        let want = format!("started: chronyd -F 2 -f /usr/lib/nodebase/chrony/{source}.conf\n");
+        assert!(booted.0.read("journal").contains(&want), "{}", booted.0.read("journal"));
+    }
+    for version in VERSIONS {
+        // The guest has no ptp_kvm; metal has no time source of its own.
+        assert!(with_chronyd("qemu").run(version).0.read("journal").contains(plain));
+        let booted = with_chronyd("metal").run(version);
+        assert!(booted.0.read("journal").contains(plain));
+        assert_eq!(booted.unit("nodebase-time-source.service", "ActiveState"), "inactive");
+        // An administrator's configuration.
+        let booted = with_chronyd("aws").file("etc/chrony.conf", "server ntp.example\n").run(version);
+        booted.ran("nodebase-time-source.service");
+        assert!(booted.0.read("journal").contains(plain));
+        // An image that brings Fedora CoreOS' own.
+        let own = "usr/lib/systemd/system/coreos-platform-chrony-config.service";
+        let booted = with_chronyd("aws").file(own, "[Service]\nExecStart=/bin/true\n").run(version);
+        assert_eq!(booted.unit("nodebase-time-source.service", "ConditionResult"), "no");
+        assert!(booted.0.read("journal").contains(plain));
+    }
+}
+
+/// Where the platform gives the name, NetworkManager is told to leave it.
+#[test]
+fn networkmanager_leaves_the_platforms_name() {
+    let unit = "[Service]\nType=oneshot\nExecStart=/bin/true\n";
+    for (arguments, told) in [("ignition.platform.id=powervs", true), ("ignition.platform.id=metal", false)] {
+        let boot = impatient(Boot::new(&[], arguments)).file("usr/lib/systemd/system/NetworkManager.service", unit);
+        let booted = boot.run("257");
+        assert_eq!(
+            booted.0.read("networkmanager").contains("NM_CONFIG_ENABLE_TAG=nodebase-hostname"),
+            told,
+            "{arguments}"
+        );
     }
 }
 

@@ -90,6 +90,37 @@ fn config_drives_of_every_kind() {
     }
 }
 
+/// A volume is the platform's, but it may be damaged or crafted: any answer is fine, a crash or an endless loop is not.
+#[test]
+fn damaged_volumes_do_not_crash_the_reader() {
+    let root = Root::bare();
+    drive(&root, "nova", "config-2", &[(META_DATA, "{\"name\": \"worker-0\"}"), ("openstack/latest/f", "x")]);
+    let image = fs::read(root.join("drive.img")).unwrap();
+    let path: Vec<&str> = META_DATA.split('/').collect();
+    let read = |image: Vec<u8>| node_identity::iso9660::read_file(&mut std::io::Cursor::new(image), &path);
+    assert!(read(image.clone()).unwrap().unwrap().starts_with(b"{\"name\""));
+    // A fixed sequence (the minimal standard generator), so that a failure can be repeated.
+    let mut seed = 1_u64;
+    let mut random = move |below: usize| {
+        seed = seed * 48_271 % 2_147_483_647;
+        usize::try_from(seed).unwrap() % below
+    };
+    for _ in 0..3000 {
+        let mut damaged = image.clone();
+        for _ in 0..8 {
+            // Descriptors, path tables and directories are in the first part.
+            let at = 16 * 2048 + random(64 * 2048);
+            if let Some(byte) = damaged.get_mut(at) {
+                *byte = u8::try_from(random(256)).unwrap();
+            }
+        }
+        let _ = read(damaged);
+    }
+    for length in (0..image.len()).step_by(509) {
+        let _ = read(image[..length].to_vec());
+    }
+}
+
 #[test]
 fn a_broken_drive_is_said_and_the_service_is_asked() {
     let (net, root) = (Net::with(&[AWS]), Root::new());

@@ -63,16 +63,17 @@ impl Metadata {
     pub fn of_executable(executable: &Path) -> Result<Self> {
         let bytes = std::fs::read(executable).with_context(|| format!("read {}", executable.display()))?;
         let text = String::from_utf8_lossy(&bytes);
-        let metadata = match Self::of_text(&text).with_context(|| format!("{}: kola metadata", executable.display()))? {
-            Some(metadata) => metadata,
-            None => {
-                let json = executable.with_file_name("kola.json");
-                if json.exists() {
-                    let text = std::fs::read_to_string(&json).with_context(|| format!("read {}", json.display()))?;
-                    serde_json::from_str(&text).with_context(|| format!("{}", json.display()))?
-                } else {
-                    Self::default()
-                }
+        let metadata = if let Some(metadata) =
+            Self::of_text(&text).with_context(|| format!("{}: kola metadata", executable.display()))?
+        {
+            metadata
+        } else {
+            let json = executable.with_file_name("kola.json");
+            if json.exists() {
+                let text = std::fs::read_to_string(&json).with_context(|| format!("read {}", json.display()))?;
+                serde_json::from_str(&text).with_context(|| format!("{}", json.display()))?
+            } else {
+                Self::default()
             }
         };
         if metadata.is_exclusive() && !metadata.conflicts.is_empty() {

@@ -176,7 +176,7 @@ mod tests {
         ];
         let select = |patterns: &[&str], tags: &[&str]| -> Vec<String> {
             let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
-            let selected = super::select(tests.clone(), &owned(patterns), &owned(tags)).unwrap();
+            let selected = select(tests.clone(), &owned(patterns), &owned(tags)).unwrap();
             selected.into_iter().map(|test| test.name).collect()
         };
         assert_eq!(select(&[], &[]), ["ext.p.a", "ext.p.c"]);

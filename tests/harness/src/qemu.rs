@@ -195,7 +195,7 @@ fn wait(child: &mut Child, deadline: Instant, mut hopeless: impl FnMut() -> bool
         }
         // The console is looked at every second.
         polls += 1;
-        if doomed.is_none() && polls % 20 == 0 && hopeless() {
+        if doomed.is_none() && polls.is_multiple_of(20) && hopeless() {
             doomed = Some(Instant::now());
         }
         std::thread::sleep(Duration::from_millis(50));

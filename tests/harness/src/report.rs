@@ -90,9 +90,9 @@ fn page(outcomes: &[Outcome], run: &Run) -> String {
         row(&mut rows, outcome, longest);
     }
     for (name, reason) in &run.skipped {
-        let _ = write!(
+        let _ = writeln!(
             rows,
-            "<tr><td class=dim>skip</td><td><code>{}</code><div class=dim>{}</div></td><td></td><td></td></tr>\n",
+            "<tr><td class=dim>skip</td><td><code>{}</code><div class=dim>{}</div></td><td></td><td></td></tr>",
             escape(name),
             escape(reason)
         );

@@ -29,51 +29,81 @@ pub struct Provider {
     pub node_name: Option<Ask>,
     /// `spec.providerID`.
     pub provider_id: Option<Ask>,
+    /// What a provider id looks like, for documentation; empty where there is none.
+    pub form: &'static str,
     /// The host name, where nothing else sets it.
     pub host_name: Option<Ask>,
 }
 
-const fn only_provider_id(id: &'static str, ask: Ask) -> Provider {
-    Provider { id, node_name: None, provider_id: Some(ask), host_name: None }
+const fn only_provider_id(id: &'static str, ask: Ask, form: &'static str) -> Provider {
+    Provider { id, node_name: None, provider_id: Some(ask), form, host_name: None }
 }
 
 /// All of them, by id.
 pub const PROVIDERS: &[Provider] = &[
-    only_provider_id("aliyun", alibaba::provider_id),
+    only_provider_id("aliyun", alibaba::provider_id, "REGION.INSTANCE"),
     Provider {
         id: "aws",
         node_name: Some(aws::node_name),
         provider_id: Some(aws::provider_id),
+        form: "aws:///ZONE/INSTANCE",
         host_name: Some(aws::node_name),
     },
-    Provider { id: "azure", node_name: None, provider_id: Some(azure::provider_id), host_name: Some(azure::host_name) },
-    Provider { id: "azurestack", node_name: None, provider_id: None, host_name: Some(azure::stack_host_name) },
-    only_provider_id("digitalocean", clouds::digitalocean),
-    Provider { id: "gcp", node_name: None, provider_id: Some(gcp::provider_id), host_name: Some(gcp::host_name) },
-    only_provider_id("hetzner", clouds::hetzner),
+    Provider {
+        id: "azure",
+        node_name: None,
+        provider_id: Some(azure::provider_id),
+        form: "azure:///subscriptions/…/virtualMachines/NAME",
+        host_name: Some(azure::host_name),
+    },
+    Provider {
+        id: "azurestack",
+        node_name: None,
+        provider_id: None,
+        form: "",
+        host_name: Some(azure::stack_host_name),
+    },
+    only_provider_id("digitalocean", clouds::digitalocean, "digitalocean://DROPLET"),
+    Provider {
+        id: "gcp",
+        node_name: None,
+        provider_id: Some(gcp::provider_id),
+        form: "gce://PROJECT/ZONE/NAME",
+        host_name: Some(gcp::host_name),
+    },
+    only_provider_id("hetzner", clouds::hetzner, "hcloud://SERVER"),
     Provider {
         id: "ibmcloud",
         node_name: None,
         provider_id: Some(ibmcloud::provider_id),
+        form: "ibm://ACCOUNT///CLUSTER/INSTANCE",
         host_name: Some(ibmcloud::host_name),
     },
-    only_provider_id("nutanix", clouds::nutanix),
+    only_provider_id("nutanix", clouds::nutanix, "nutanix://UUID"),
     Provider {
         id: "openstack",
         node_name: Some(openstack::node_name),
         provider_id: Some(openstack::provider_id),
+        form: "openstack:///UUID",
         host_name: Some(openstack::host_name),
     },
-    only_provider_id("oraclecloud", clouds::oraclecloud),
-    Provider { id: "powervs", node_name: None, provider_id: None, host_name: Some(openstack::powervs_host_name) },
-    only_provider_id("scaleway", clouds::scaleway),
+    only_provider_id("oraclecloud", clouds::oraclecloud, "oci://OCID"),
+    Provider {
+        id: "powervs",
+        node_name: None,
+        provider_id: None,
+        form: "",
+        host_name: Some(openstack::powervs_host_name),
+    },
+    only_provider_id("scaleway", clouds::scaleway, "scaleway://instance/ZONE/ID"),
     Provider {
         id: "vmware",
         node_name: None,
         provider_id: Some(vmware::provider_id),
+        form: "vsphere://UUID",
         host_name: Some(vmware::host_name),
     },
-    only_provider_id("vultr", clouds::vultr),
+    only_provider_id("vultr", clouds::vultr, "vultr://INSTANCE"),
 ];
 
 /// The provider of a platform id; the two old ids that machines still carry are folded.

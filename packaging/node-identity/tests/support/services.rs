@@ -132,10 +132,10 @@ pub fn plain(
     answer: &'static str,
 ) -> impl FnMut(&Request) -> Act + Send {
     move |request| {
-        if let Some((name, value)) = header {
-            if request.header(name) != Some(value) {
-                return status(401);
-            }
+        if let Some((name, value)) = header
+            && request.header(name) != Some(value)
+        {
+            return status(401);
         }
         if request.target == path { ok(answer) } else { status(404) }
     }

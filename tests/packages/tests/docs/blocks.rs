@@ -62,7 +62,7 @@ fn blocks(text: &str) -> Vec<Block> {
 }
 
 pub fn trials(page: &Page, image: &Arc<Image>) -> Result<Vec<Trial>> {
-    ensure!(page.text.matches("\n```").count() % 2 == 0, "{}: a fence is not closed", page.name);
+    ensure!(page.text.matches("\n```").count().is_multiple_of(2), "{}: a fence is not closed", page.name);
     let mut trials = Vec::new();
     for block in blocks(&page.text) {
         let (image, name) = (image.clone(), format!("blocks/{}:{} {}", page.name, block.line, block.kind));

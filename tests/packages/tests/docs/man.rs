@@ -90,7 +90,7 @@ fn references() -> Result<()> {
     let dir = TempDir::new()?;
     let ours: Vec<String> = pages(dir.path())?
         .iter()
-        .filter_map(|p| Some(p.file_name()?.to_string_lossy().rsplit_once('.').map(|(n, s)| format!("{n}({s})"))?))
+        .filter_map(|p| p.file_name()?.to_string_lossy().rsplit_once('.').map(|(n, s)| format!("{n}({s})")))
         .collect();
     let mut bad = Vec::new();
     let tracked = run(command("git").args(["ls-files", "units", "docs", "README.md", "*.md"]))?;
