@@ -62,6 +62,7 @@ fn listed(made: &Made) -> Result<()> {
             if !mode.starts_with('d')
                 && !path.starts_with("/usr/share/doc/")
                 && !path.starts_with("/usr/share/licenses/")
+                && !path.starts_with("/usr/lib/.build-id/")
             {
                 found.insert(path.to_owned());
             }
@@ -129,8 +130,9 @@ fn installs(made: &Made) -> Result<()> {
     for part in Part::all().iter().rev() {
         run(&mut rpm(&["-e", "--nodeps", part.name()]))?;
     }
-    let left: Vec<_> =
-        files(root.path())?.into_iter().filter(|f| !f.contains("/rpm/") && !before.contains(f)).collect();
+    let databases = ["/var/lib/rpm/", "/usr/lib/sysimage/rpm/", "/root/.rpmdb/"];
+    let mut left = files(root.path())?;
+    left.retain(|f| !before.contains(f) && !databases.iter().any(|d| f.starts_with(d)));
     ensure!(left.is_empty(), "left behind: {left:#?}");
     // Directories that are ours go too.
     for dir in ["usr/lib/nodebase", "usr/libexec/nodebase", "usr/lib/systemd/system"] {
