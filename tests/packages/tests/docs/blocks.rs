@@ -97,7 +97,7 @@ fn run_block(block: &Block, image: &Image) -> Result<()> {
     let said = text(&result);
     ensure!(result.status.success(), "{}\n{said}", result.status);
     let mut rest = said.as_str();
-    for expected in block.text.lines().filter_map(|l| l.strip_prefix("# => ")) {
+    for expected in block.text.lines().filter_map(|l| l.trim_start().strip_prefix("# => ")) {
         rest = rest
             .split_once(expected)
             .with_context(|| format!("{expected:?} is not in the output, or not here:\n{said}"))?

@@ -135,7 +135,7 @@ fn installs(made: &Made) -> Result<()> {
     left.retain(|f| !before.contains(f) && !databases.iter().any(|d| f.starts_with(d)));
     ensure!(left.is_empty(), "left behind: {left:#?}");
     // Directories that are ours go too.
-    for dir in ["usr/lib/nodebase", "usr/libexec/nodebase", "usr/lib/systemd/system"] {
+    for dir in ["usr/lib/nodebase", "usr/libexec/nodebase", "usr/lib/systemd/system/kubelet.service.d"] {
         ensure!(!root.path().join(dir).exists(), "left behind: /{dir}");
     }
     Ok(())
