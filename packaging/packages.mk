@@ -55,7 +55,7 @@ sbom: $(CACHE_BIN)/cargo-cyclonedx
 
 # Advisories need their database from the network; the workflow in .github asks for them too.
 deny check-deny: $(CACHE_BIN)/cargo-deny
-	PATH=$(CACHE_BIN):$$PATH $(CARGO) deny --offline check bans licenses sources
+	PATH=$(CACHE_BIN):$$PATH $(CARGO) deny --offline --log-level error check bans licenses sources
 
 # Stages of `make check`.
 CHECKS += docs packages
