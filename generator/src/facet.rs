@@ -24,6 +24,7 @@ const RESERVED: &[&str] = &[
     "credentialProvider",
     "network",
     "timeSource",
+    "providerId",
     "role",
     "pool",
     "controlPlaneTopology",

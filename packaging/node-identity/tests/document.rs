@@ -152,7 +152,8 @@ fn document() -> String {
     for (id, row) in table["platforms"].as_object().unwrap() {
         let (cluster, source) = (row["clusterPlatform"].as_str().unwrap(), row["timeSource"].as_str().unwrap());
         let units = enabled(&[("platform", id), ("clusterPlatform", cluster), ("timeSource", source)]);
-        let external = enabled(&[("platform", id), ("clusterPlatform", "External")]);
+        let known = row["providerId"].as_str().unwrap();
+        let external = enabled(&[("platform", id), ("clusterPlatform", "External"), ("providerId", known)]);
         let aliases: Vec<_> =
             row["aliases"].as_array().into_iter().flatten().filter_map(|alias| alias.as_str()).collect();
         let alias = if aliases.is_empty() { String::new() } else { format!(" ({})", aliases.join(", ")) };

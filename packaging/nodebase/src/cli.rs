@@ -3,7 +3,7 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::explain;
+use crate::{bake, explain, factor};
 
 /// Build, explain and check node images that serve every platform.
 ///
@@ -19,6 +19,10 @@ pub struct Cli {
 /// The verbs.
 #[derive(Debug, Subcommand)]
 pub enum Verb {
+    /// Put MachineConfigs and Ignition configs into an image
+    Bake(bake::Args),
     /// Say what a machine will run, and why
     Explain(explain::Args),
+    /// Make one static set with layers of the renderings of many cluster kinds
+    Factor(factor::Args),
 }

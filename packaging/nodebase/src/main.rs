@@ -5,13 +5,15 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use nodebase::cli::{Cli, Verb};
-use nodebase::explain;
 use nodebase::output::Outcome;
+use nodebase::{bake, explain, factor};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match cli.verb {
+        Verb::Bake(args) => bake::run(&args),
         Verb::Explain(args) => explain::run(&args),
+        Verb::Factor(args) => factor::run(&args),
     };
     match result {
         Ok(Outcome::Well) => ExitCode::SUCCESS,

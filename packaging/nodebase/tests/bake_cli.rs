@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `nodebase bake` as a person calls it.
+#![allow(clippy::unwrap_used)]
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::Path;
+use std::process::{Command, Output};
+
+const MACHINE_CONFIG: &str = r#"
+apiVersion: machineconfiguration.openshift.io/v1
+kind: MachineConfig
+metadata: {name: 99-a}
+spec:
+  kernelArguments: [nosmt]
+  config:
+    ignition: {version: 3.4.0}
+    storage:
+      files:
+      - {path: /usr/local/bin/a, mode: 493, contents: {source: "data:,%23%21%2Fbin%2Fsh%0Aexec%20%2Fusr%2Flocal%2Fbin%2Fa%20x%0A"}}
+      - {path: /etc/sysctl.d/a.conf, contents: {source: "data:;base64,YT0xCg=="}}
+      - {path: /var/lib/a/state, mode: 384, contents: {source: "data:,s"}}
+      - {path: /etc/kubernetes/a.conf, contents: {compression: gzip, source: "data:;base64,H4sIAAAAAAAAA0vkAgAHoerdAgAAAA=="}}
+    systemd:
+      units:
+      - name: a.service
+        enabled: true
+        contents: |
+          [Service]
+          ExecStart=/bin/bash -c "until /usr/local/bin/a; do sleep 1; done"
+          [Install]
+          WantedBy=multi-user.target
+        dropins:
+        - {name: 10-empty.conf, contents: ""}
+        - {name: 20-full.conf, contents: "[Service]\nNice=1\n"}
+      - {name: b.service, enabled: false}
+      - {name: c.service, mask: true}
+"#;
+
+fn bake(root: &Path, args: &[&str], input: &str) -> Output {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), input).unwrap();
+    Command::new(env!("CARGO_BIN_EXE_nodebase"))
+        .args(["bake", "--root"])
+        .arg(root)
+        .args(args)
+        .arg(file.path())
+        .env("SOURCE_DATE_EPOCH", "1700000000")
+        .output()
+        .unwrap()
+}
+
+fn listing(root: &Path) -> String {
+    let out = Command::new("find").arg(root).args(["-mindepth", "1", "-printf", "%P %y %m %T@ %l\n"]).output().unwrap();
+    let mut lines: Vec<_> = std::str::from_utf8(&out.stdout).unwrap().lines().map(str::to_owned).collect();
+    lines.sort();
+    lines.join("\n")
+}
+
+#[test]
+fn moves_rewrites_enables() {
+    let root = tempfile::tempdir().unwrap();
+    let out = bake(root.path(), &[], MACHINE_CONFIG);
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let read = |p: &str| fs::read_to_string(root.path().join(p)).unwrap();
+    assert!(read("usr/lib/systemd/system/a.service").contains("until /usr/bin/a;"));
+    assert_eq!(read("usr/bin/a"), "#!/bin/sh\nexec /usr/bin/a x\n");
+    assert_eq!(fs::metadata(root.path().join("usr/bin/a")).unwrap().permissions().mode() & 0o7777, 0o755);
+    assert_eq!(fs::metadata(root.path().join("usr/bin/a")).unwrap().mtime(), 1_700_000_000);
+    assert_eq!(read("usr/lib/sysctl.d/a.conf"), "a=1\n");
+    assert_eq!(read("etc/kubernetes/a.conf"), "a\n");
+    assert_eq!(read("usr/share/factory/var/lib/a/state"), "s");
+    assert!(
+        read("usr/lib/tmpfiles.d/nodebase-bake.conf")
+            .contains("C /var/lib/a/state 0600 root root - /usr/share/factory/var/lib/a/state")
+    );
+    assert!(read("usr/lib/bootc/kargs.d/10-nodebase-bake.toml").contains("kargs = [\"nosmt\"]"));
+    assert!(read("usr/lib/systemd/system-preset/10-nodebase-bake.preset").contains("disable b.service"));
+    let link = |p: &str| fs::read_link(root.path().join(p)).unwrap();
+    assert_eq!(link("usr/lib/systemd/system/multi-user.target.wants/a.service"), Path::new("../a.service"));
+    assert_eq!(link("usr/lib/systemd/system/c.service"), Path::new("/dev/null"));
+    assert!(!root.path().join("usr/lib/systemd/system/a.service.d/10-empty.conf").exists());
+    assert!(!root.path().join("var").exists() && !root.path().join("usr/local").exists());
+}
+
+#[test]
+fn same_input_same_tree_and_again() {
+    let (a, b) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    for root in [a.path(), b.path(), b.path()] {
+        assert!(bake(root, &[], MACHINE_CONFIG).status.success());
+    }
+    assert_eq!(listing(a.path()), listing(b.path()));
+}
+
+#[test]
+fn all_reasons_at_once_and_nothing_written() {
+    let root = tempfile::tempdir().unwrap();
+    fs::create_dir_all(root.path().join("usr/bin")).unwrap();
+    fs::write(root.path().join("usr/bin/a"), "the image's").unwrap();
+    let before = listing(root.path());
+    let input = r#"{"ignition":{"version":"3.5.0"},"storage":{"disks":[{"device":"/dev/vda"}],"luks":[{"name":"x"}],"files":[
+        {"path":"/run/x"},{"path":"/usr/local/bin/a","contents":{"source":"data:,b"}},
+        {"path":"/etc/key","contents":{"source":"data:,-----BEGIN%20PRIVATE%20KEY-----%0A"}},
+        {"path":"/etc/remote","contents":{"source":"https://example.com/x"}}]}}"#;
+    let out = bake(root.path(), &[], input);
+    assert_eq!(out.status.code(), Some(2));
+    let err = String::from_utf8_lossy(&out.stderr);
+    for part in ["storage.disks", "storage.luks", "/run/x", "usr/bin/a) both have it", "a private key", "--fetch"] {
+        assert!(err.contains(part), "{part} in {err}");
+    }
+    assert_eq!(listing(root.path()), before);
+    let only = r#"{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/usr/local/bin/a","contents":{"source":"data:,b"}}]}}"#;
+    assert!(bake(root.path(), &["--replace"], only).status.success());
+    assert_eq!(fs::read_to_string(root.path().join("usr/bin/a")).unwrap(), "b");
+}
+
+#[test]
+fn usr_local_in_all_its_forms() {
+    let input = r#"{"ignition":{"version":"3.0.0"},"storage":{"files":[{"path":"/usr/local/etc/x","contents":{"source":"data:,x"}}]}}"#;
+    for form in ["link", "directory", "missing"] {
+        let root = tempfile::tempdir().unwrap();
+        fs::create_dir(root.path().join("usr")).unwrap();
+        match form {
+            "link" => symlink("../var/usrlocal", root.path().join("usr/local")).unwrap(),
+            "directory" => fs::create_dir(root.path().join("usr/local")).unwrap(),
+            _ => {}
+        }
+        assert!(bake(root.path(), &[], input).status.success());
+        let want = if form == "link" { "usr/share/factory/var/usrlocal/etc/x" } else { "usr/local/etc/x" };
+        assert!(root.path().join(want).exists(), "{form}");
+    }
+}
+
+#[test]
+fn versions_and_unknown_keys() {
+    let root = tempfile::tempdir().unwrap();
+    for (input, part) in [
+        (r#"{"ignition":{"version":"2.2.0"}}"#, "only 3.0 to 3.6"),
+        (r#"{"ignition":{"version":"3.4.0"},"storage":{"fiels":[]}}"#, "storage.fiels"),
+        ("kind: Pod\n", "is no MachineConfig"),
+    ] {
+        let out = bake(root.path(), &[], input);
+        assert_eq!(out.status.code(), Some(2));
+        assert!(
+            String::from_utf8_lossy(&out.stderr).contains(part),
+            "{part}: {}",
+            String::from_utf8_lossy(&out.stderr)
+        );
+    }
+}
