@@ -99,7 +99,8 @@ check-shell:
 	    xargs -0 grep -lE '^(#!/(bin|usr/bin)/(env )?(ba)?sh|# shellcheck shell=)' | xargs shellcheck -x -P SCRIPTDIR
 
 check-unit:
-	$(CARGO) test --locked --quiet --workspace --exclude nodebase-nspawn --exclude nodebase-harness --exclude node-identity
+	$(CARGO) test --locked --quiet --workspace --exclude nodebase-nspawn --exclude nodebase-harness --exclude node-identity \
+	    --exclude nodebase-packages
 
 check-verify: tree
 	NODEBASE_TREE=$(TREE) $(CARGO) test --locked --quiet -p nodebase-nspawn --test verify
