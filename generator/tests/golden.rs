@@ -104,11 +104,14 @@ fn usage() {
     assert_eq!(output.status.code(), Some(1));
 }
 
+/// A path in the output and what stands there already.
+type Plant<'a> = (&'a str, &'a dyn Fn(&Path));
+
 #[test]
 fn somebody_elses_files_are_errors_and_links_are_not_followed() {
     let victim = tempfile::tempdir().unwrap();
     let root = cases().join("01-platform-and-role/root");
-    let plants: [(&str, &dyn Fn(&Path)); 4] = [
+    let plants: [Plant<'_>; 4] = [
         ("foo.service.d", &|p| std::os::unix::fs::symlink(victim.path(), p).unwrap()),
         ("foo.service.d", &|p| fs::write(p, "x").unwrap()),
         ("foo.service.d/10-aws.conf", &|p| {

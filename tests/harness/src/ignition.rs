@@ -6,6 +6,7 @@ use anyhow::{Context, Result, bail};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
+use std::fmt::Write as _;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -38,7 +39,7 @@ pub fn config(tests: &[Test]) -> Result<Value> {
         if let Some(source) = &test.data {
             add_tree(source, &data, &mut files)?;
         }
-        list.push_str(&format!("{} {executable} {data}\n", test.name));
+        let _ = writeln!(list, "{} {executable} {data}", test.name);
         if let Some(path) = &test.config {
             merge.push(json!({ "source": data_url(&own_config(path)?) }));
         }

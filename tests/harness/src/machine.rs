@@ -16,10 +16,15 @@ use std::time::{Duration, Instant};
 
 /// A test that reboots more often than this has lost its way.
 const MOST_BOOTS: usize = 12;
-/// Keeps a boot from waiting for a person, names the reasons of a failed initramfs on the console, and saves time under
-/// emulation. `audit=0` comes before a test's own arguments, which can take it back.
-const ARGUMENTS: &str = "console=ttyS0 rd.shell=0 rd.emergency=poweroff systemd.firstboot=no panic=-1 \
+/// No network in the initramfs, by a setting for an interface that does not exist: the config comes by fw_cfg, and an
+/// interface that dracut has brought up by default is somebody else's to NetworkManager. The rest keeps a boot from waiting for a person (not by `systemd.firstboot=no`, which takes first boots their presets), names
+/// the reasons of a failed initramfs on the console, and saves time under emulation. `audit=0` comes before a test's own
+/// arguments, which can take it back.
+const ARGUMENTS: &str = "console=ttyS0 rd.shell=0 rd.emergency=poweroff systemd.mask=systemd-firstboot.service panic=-1 ip=unused0:off \
                          rd.systemd.journald.forward_to_console=1 mitigations=off audit=0";
+/// What the boot loader adds once. systemd does not take an empty machine-id for a first boot, at which alone it applies the
+/// presets that Ignition has written.
+const FIRST_BOOT: &str = "ignition.firstboot=1 systemd.condition_first_boot=true";
 const PLATFORM: &str = "ignition.platform.id=";
 
 /// What became of one test.
@@ -71,14 +76,8 @@ impl Laboratory {
     ///
     /// # Errors
     /// When the disk has nothing to boot, or `output` cannot be created.
-    pub fn new(
-        disk: Disk,
-        acceleration: Acceleration,
-        output: PathBuf,
-        patience: u32,
-        keep_disks: bool,
-    ) -> Result<Self> {
-        fs::create_dir_all(&output).with_context(|| format!("create {}", output.display()))?;
+    pub fn new(disk: Disk, acceleration: Acceleration, output: &Path, patience: u32, keep_disks: bool) -> Result<Self> {
+        fs::create_dir_all(output).with_context(|| format!("create {}", output.display()))?;
         let output = output.canonicalize().with_context(|| format!("resolve {}", output.display()))?;
         let acceleration = acceleration.resolve(&disk.boot_entry(None)?.kernel);
         let memory = MemoryBudget::of_this_machine();
@@ -205,7 +204,7 @@ fn arguments(options: &str, machine: &Machine, first: bool) -> String {
         .collect();
     words.push(ARGUMENTS.to_owned());
     if first {
-        words.push("ignition.firstboot=1".to_owned());
+        words.push(FIRST_BOOT.to_owned());
         words.extend(machine.tests.iter().map(|test| test.metadata.append_firstboot_kernel_args.clone()));
     }
     words.push(machine.kernel_arguments());
@@ -351,7 +350,7 @@ mod tests {
         let entry = "root=LABEL=root ignition.platform.id=qemu rw";
         let first = arguments(entry, &machine(None, "a=1"), true);
         assert!(first.starts_with("root=LABEL=root ignition.platform.id=qemu rw console=ttyS0"), "{first}");
-        assert!(first.ends_with("audit=0 ignition.firstboot=1 a=1"), "{first}");
+        assert!(first.ends_with("audit=0 ignition.firstboot=1 systemd.condition_first_boot=true a=1"), "{first}");
         let other = arguments(entry, &machine(Some("aws"), ""), false);
         assert!(other.contains(" ignition.platform.id=aws ") && !other.contains("firstboot=1"), "{other}");
     }

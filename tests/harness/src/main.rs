@@ -97,8 +97,7 @@ fn run(options: &Options) -> Result<ExitCode> {
     let started = Instant::now();
     let disk = Disk::open(&options.disk)?;
     let accelerated = options.accel;
-    let laboratory =
-        Laboratory::new(disk, accelerated, options.output.clone(), patience(accelerated), options.keep_disks)?;
+    let laboratory = Laboratory::new(disk, accelerated, &options.output, patience(accelerated), options.keep_disks)?;
     let laboratory = Arc::new(laboratory);
     let jobs = options.jobs.unwrap_or_else(|| default_jobs(laboratory.acceleration()));
     let finished: Arc<Mutex<Vec<Outcome>>> = Arc::default();

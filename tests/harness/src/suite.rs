@@ -16,7 +16,7 @@ pub struct Test {
     pub executable: PathBuf,
     /// `config.ign` or `config.bu` beside it.
     pub config: Option<PathBuf>,
-    /// The `data` directory that holds for this test: its own, or the nearest one above.
+    /// The `data` directory beside it, or what a link of that name leads to.
     pub data: Option<PathBuf>,
     /// The test's header.
     pub metadata: Metadata,
@@ -28,12 +28,12 @@ pub struct Test {
 /// When a directory cannot be read, a header is wrong, or a directory has both kinds of config.
 pub fn discover(root: &Path, project: &str) -> Result<Vec<Test>> {
     let mut tests = Vec::new();
-    walk(root, &format!("ext.{project}"), None, &mut tests)?;
+    walk(root, &format!("ext.{project}"), &mut tests)?;
     tests.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(tests)
 }
 
-fn walk(directory: &Path, name: &str, inherited: Option<&Path>, tests: &mut Vec<Test>) -> Result<()> {
+fn walk(directory: &Path, name: &str, tests: &mut Vec<Test>) -> Result<()> {
     let mut executables = Vec::new();
     let mut directories = Vec::new();
     let (mut ignition, mut butane, mut data) = (None, None, None);
@@ -58,7 +58,6 @@ fn walk(directory: &Path, name: &str, inherited: Option<&Path>, tests: &mut Vec<
         bail!("{}: config.ign and config.bu exclude each other", directory.display());
     }
     let config = ignition.or(butane);
-    let data = data.as_deref().or(inherited);
     let sole = executables.len() == 1;
     for (file_name, executable) in executables {
         let name = if sole && file_name == "test.sh" { name.to_owned() } else { format!("{name}.{file_name}") };
@@ -66,10 +65,10 @@ fn walk(directory: &Path, name: &str, inherited: Option<&Path>, tests: &mut Vec<
         if config.is_some() && !metadata.is_exclusive() {
             bail!("{}: a test with a config of its own cannot be exclusive: false", executable.display());
         }
-        tests.push(Test { name, executable, config: config.clone(), data: data.map(Path::to_owned), metadata });
+        tests.push(Test { name, executable, config: config.clone(), data: data.clone(), metadata });
     }
     for (file_name, path) in directories {
-        walk(&path, &format!("{name}.{file_name}"), data, tests)?;
+        walk(&path, &format!("{name}.{file_name}"), tests)?;
     }
     Ok(())
 }
@@ -94,12 +93,23 @@ mod tests {
         script(&root.join("many/test.sh"), "");
         fs::create_dir_all(root.join("many/data")).unwrap();
         script(&root.join("many/deeper/beta"), "");
+        script(&root.join("many/linked/gamma"), "");
+        std::os::unix::fs::symlink("../data", root.join("many/linked/data")).unwrap();
         fs::write(root.join("many/README"), "no test").unwrap();
         let tests = discover(root, "p").unwrap();
         let names: Vec<_> = tests.iter().map(|test| test.name.as_str()).collect();
-        assert_eq!(names, ["ext.p.many.alpha", "ext.p.many.deeper.beta", "ext.p.many.test.sh", "ext.p.one"]);
-        assert!(tests[3].config.as_ref().unwrap().ends_with("one/config.ign"));
-        assert!(tests[1].data.as_ref().unwrap().ends_with("many/data"), "data holds for directories below");
+        let expected = [
+            "ext.p.many.alpha",
+            "ext.p.many.deeper.beta",
+            "ext.p.many.linked.gamma",
+            "ext.p.many.test.sh",
+            "ext.p.one",
+        ];
+        assert_eq!(names, expected);
+        assert!(tests[4].config.as_ref().unwrap().ends_with("one/config.ign"));
+        assert!(tests[0].data.as_ref().unwrap().ends_with("many/data"));
+        assert!(tests[1].data.is_none(), "not inherited: kola does not either");
+        assert!(tests[2].data.as_ref().unwrap().ends_with("linked/data"));
         assert!(tests[0].config.is_none());
     }
 
