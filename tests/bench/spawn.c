@@ -73,8 +73,17 @@ int main(int argc, char **argv) {
         programs[count++] = (struct program){argv[i + 1], argv[i + 2], argv + i + 3, calloc(runs, sizeof(double)), 0, 0};
     }
     int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    for (int run = 0; run < runs; run++)
-        for (int i = 0; i < count; i++) spawn(&programs[i], run, null);
+    // In a new order every time: what runs after a costly program finds cold caches.
+    int order[MAX];
+    for (int i = 0; i < count; i++) order[i] = i;
+    for (int run = 0; run < runs; run++) {
+        for (int i = count - 1; i > 0; i--) {
+            int j = rand() % (i + 1), other = order[i];
+            order[i] = order[j];
+            order[j] = other;
+        }
+        for (int i = 0; i < count; i++) spawn(&programs[order[i]], run, null);
+    }
     double base = 0;
     for (int i = 0; i < count; i++) {
         struct program *p = &programs[i];
