@@ -47,7 +47,6 @@ const PROPERTIES: &[&str] = &[
     "OnFailure",
     "IOSchedulingClass",
     "IOSchedulingPriority",
-    "UnitFileState",
 ];
 const GENERATOR: &str = "usr/lib/systemd/system-generators/nodebase-generator";
 
@@ -74,14 +73,20 @@ fn main() -> Result<std::process::ExitCode> {
         for (kind, role) in SAMPLE {
             let factored = factored.clone();
             trials.push(Trial::test(format!("{version}/{kind}/{role}"), move || {
-                same(version, kind, role, factored.path()).map_err(|e| Failed::from(format!("{e:#}")))
+                same(version, kind, role, factored.path(), None).map_err(|e| Failed::from(format!("{e:#}")))
             }));
         }
+        trials.push(Trial::test(format!("{version}/defaults-are-what-we-think"), move || {
+            defaults(version).map_err(|e| Failed::from(format!("{e:#}")))
+        }));
         let factored = factored.clone();
         trials.push(Trial::test(format!("{version}/other-facts-other-files"), move || {
             other_facts(version, factored.path()).map_err(|e| Failed::from(format!("{e:#}")))
         }));
     }
+    trials.push(Trial::test("257/differences-are-noticed", move || {
+        noticed("257", factored.path()).map_err(|e| Failed::from(format!("{e:#}")))
+    }));
     Ok(libtest_mimic::run(&arguments, trials).exit_code())
 }
 
@@ -112,11 +117,14 @@ fn factored_boot(factored: &Path, rendering: &Rendering) -> Result<Boot> {
     Ok(boot)
 }
 
-fn same(version: &str, kind: &str, role: &str, factored: &Path) -> Result<()> {
+fn same(version: &str, kind: &str, role: &str, factored: &Path, damage: Option<&str>) -> Result<()> {
     let rendering = Rendering::read(&renderings(), kind, role)?;
     let reference = boot(&[], &rendering)?;
     let pullers = rendering.install(&reference)?;
     let ours = factored_boot(factored, &rendering)?;
+    if let Some(text) = damage {
+        ours.write("/usr/lib/systemd/system/kubelet.service.d/19-damage.conf", text)?;
+    }
     let mut units: BTreeSet<String> = rendering.units().filter(|u| !u.contains("@.")).map(str::to_owned).collect();
     units.extend(pullers);
     let list = units.iter().fold(String::new(), |out, u| out + u + "\n");
@@ -133,6 +141,11 @@ fn same(version: &str, kind: &str, role: &str, factored: &Path) -> Result<()> {
     ensure!(ours.text("files-unit")?.trim() == "success", "nodebase-files.service: {}", ours.text("journal")?);
     let (want, have) = (show(&reference)?, show(&ours)?);
     ensure!(want.len() == units.len(), "systemctl show told of {} units of {}", want.len(), units.len());
+    let kubelet = want.get("kubelet.service").and_then(|p| p.get("ExecStart")).into_iter().flatten().next();
+    ensure!(
+        kubelet.is_some_and(|l| l.contains("--node-ip=")),
+        "the rendering's kubelet was not asked for: {kubelet:?}"
+    );
     let mut differences = Vec::new();
     for (unit, properties) in &want {
         for (property, value) in properties {
@@ -151,6 +164,43 @@ fn same(version: &str, kind: &str, role: &str, factored: &Path) -> Result<()> {
         }
     }
     ensure!(differences.is_empty(), "{} differences:\n{}", differences.len(), differences.join("\n"));
+    Ok(())
+}
+
+/// Would the comparison see anything? One thing of each sort is made different.
+fn noticed(version: &str, factored: &Path) -> Result<()> {
+    let damage = "[Unit]\nAfter=damage.service\n[Service]\nNice=5\nEnvironment=DAMAGE=1\n\
+                  Environment=NODEBASE_CLOUD_PROVIDER_FLAGS=--cloud-provider=damage\n";
+    let Err(error) = same(version, "aws", "master", factored, Some(damage)) else {
+        anyhow::bail!("a damaged tree passes");
+    };
+    let error = error.to_string();
+    for property in ["After", "Nice", "Environment", "ExecStart"] {
+        ensure!(error.contains(&format!("kubelet.service: {property}\n")), "{property} is not in: {error}");
+    }
+    Ok(())
+}
+
+/// What factor writes where a layer must take a key back is what the manager has when nobody sets it.
+fn defaults(version: &str) -> Result<()> {
+    let boot = Boot::over(&[], &["systemd.unit=factored.target"])?;
+    boot.write("/usr/lib/systemd/system/factored.target", TARGET)?;
+    let bare = "[Service]\nExecStart=/bin/true\n";
+    let set = "StandardOutput=journal\nStandardError=inherit\nRemainAfterExit=no\nRestart=no\nNice=0\n";
+    boot.write("/usr/lib/systemd/system/bare.service", bare)?;
+    boot.write("/usr/lib/systemd/system/set.service", &format!("{bare}{set}"))?;
+    boot.give("units", "bare.service\nset.service\n")?;
+    boot.give("paths", "")?;
+    let shown = show(&boot.run(version, "factored.sh")?)?;
+    let (bare, set) = (&shown["bare.service"], &shown["set.service"]);
+    for key in ["StandardOutput", "StandardError", "RemainAfterExit", "Restart", "Nice"] {
+        ensure!(
+            bare.contains_key(key) && bare.get(key) == set.get(key),
+            "{key}: {:?}, {:?}",
+            bare.get(key),
+            set.get(key)
+        );
+    }
     Ok(())
 }
 

@@ -73,8 +73,6 @@ pub fn property(key: &str, value: &str, variables: &[(String, String)]) -> Vec<S
         "After" | "Before" | "Wants" | "Requires" | "BindsTo" | "PartOf" | "Conflicts" | "OnFailure" => {
             value.split(' ').filter(|w| !w.is_empty() && *w != "nodebase-files.service").map(str::to_owned).collect()
         }
-        // Links below /etc are "enabled", those in the image "static" or "enabled": both start it.
-        "UnitFileState" => Vec::new(),
         _ => vec![value.to_owned()],
     }
 }
