@@ -218,3 +218,44 @@ fn what_an_image_cannot_hold_is_named() {
         assert!(err.contains(part), "{part} in {err}");
     }
 }
+
+/// A remote source, over a server of this process.
+#[test]
+fn fetches_what_is_remote_and_checks_it() {
+    use std::io::{Read as _, Write as _};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    // Ends with the test's process.
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut request = [0; 4096];
+            let read = stream.read(&mut request).unwrap();
+            let good = request[..read].starts_with(b"GET /good ");
+            let answer =
+                if good { "200 OK\r\nContent-Length: 2\r\n\r\nhi" } else { "404 No\r\nContent-Length: 0\r\n\r\n" };
+            stream.write_all(format!("HTTP/1.1 {answer}").as_bytes()).unwrap();
+        }
+    });
+    let config = |path: &str, hash: &str| {
+        format!(
+            r#"{{"ignition":{{"version":"3.4.0"}},"storage":{{"files":[{{"path":"/etc/remote","contents":{{
+            "source":"http://{address}/{path}","verification":{{"hash":"sha256-{hash}"}}}}}}]}}}}"#
+        )
+    };
+    let hi = "8f434346648f6b96df89dda901c5176b10a6d83961dd3c1ac88b59b2dc327aa4";
+    let root = tempfile::tempdir().unwrap();
+    for (args, path, hash, says) in [
+        (&[][..], "good", hi, "needs --fetch"),
+        (&["--fetch"], "bad", hi, "404"),
+        (&["--fetch"], "good", &hi.replace('8', "9"), "the content has sha256-8f43"),
+    ] {
+        let out = bake(root.path(), args, &config(path, hash));
+        assert_eq!(out.status.code(), Some(2));
+        let err = String::from_utf8_lossy(&out.stderr);
+        assert!(err.contains(says), "{says}: {err}");
+        assert!(!root.path().join("etc/remote").exists());
+    }
+    assert!(bake(root.path(), &["--fetch"], &config("good", hi)).status.success());
+    assert_eq!(fs::read_to_string(root.path().join("etc/remote")).unwrap(), "hi");
+}
