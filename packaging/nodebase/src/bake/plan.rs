@@ -502,7 +502,7 @@ impl Planner<'_> {
                     self.kargs = all;
                 }
                 Err(e) => {
-                    self.errors.push(format!("{KARGS}: {KARGS_KEY}: not the list that an earlier bake wrote: {e}"))
+                    self.errors.push(format!("{KARGS}: {KARGS_KEY}: not the list that an earlier bake wrote: {e}"));
                 }
             }
         }

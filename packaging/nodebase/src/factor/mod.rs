@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `nodebase factor`: the renderings of many cluster kinds as one static set with layers.
 
+mod apart;
 pub mod controllerconfigs;
 pub mod cover;
 pub mod emit;

@@ -54,7 +54,9 @@ pub fn split(lines: &[&str]) -> Option<Split> {
         let words: Vec<Option<&str>> =
             parsed.iter().map(|(_, tail)| tail.iter().find(|w| name(w) == option).copied()).collect();
         if let Some((word, part)) = variable(option, &words) {
-            lines.iter_mut().for_each(|l| push(l, &word));
+            for line in &mut lines {
+                push(line, &word);
+            }
             parts.push(part);
         } else {
             lines.iter_mut().zip(&words).for_each(|(l, w)| w.iter().for_each(|w| push(l, w)));

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write as _;
 
+use super::apart::{compatible, facts_in_content, nested};
 use super::cover::{Set, Space};
 use super::input::{File, Machine, literals, variable};
 use super::options;
@@ -555,43 +556,6 @@ fn common(a: &Set, b: &Set, n: usize) -> Set {
     let mut out = Set::none(n);
     (0..n).filter(|i| a.has(*i) && b.has(*i)).for_each(|i| out.insert(i));
     out
-}
-
-/// Does the name of one hold all conditions of the other, and more?
-fn nested(a: &str, b: &str) -> bool {
-    let set = |s: &str| s.split(',').map(str::to_owned).collect::<BTreeSet<_>>();
-    let (a, b) = (set(a), set(b));
-    a.len() != b.len() && (a.is_subset(&b) || b.is_subset(&a))
-}
-
-/// Facts that stand literally where no variable can be: they are right for the cluster of the input only.
-fn facts_in_content(machines: &[Machine]) -> Vec<String> {
-    let mut out = BTreeSet::new();
-    for machine in machines {
-        for (value, fact) in literals(&machine.node) {
-            for (path, file) in &machine.files {
-                if file.bytes.windows(value.len()).any(|w| w == value.as_bytes()) {
-                    out.insert(format!("{path}: holds {fact} literally ({value}): it fits this cluster only"));
-                }
-            }
-            for (unit, own) in &machine.units {
-                let lines = own.text.iter().chain(own.dropins.values()).flat_map(|t| t.lines());
-                if lines.filter(|l| !l.starts_with("Exec")).any(|l| l.contains(&value)) {
-                    out.insert(format!("{unit}: holds {fact} literally ({value}) outside of its command lines"));
-                }
-            }
-        }
-    }
-    out.into_iter().collect()
-}
-
-/// Can one machine match both?
-fn compatible(a: &str, b: &str) -> bool {
-    let conditions = |s: &str| -> BTreeMap<String, String> {
-        s.split(',').filter_map(|c| c.split_once('=')).map(|(n, v)| (n.to_owned(), v.to_owned())).collect()
-    };
-    let b = conditions(b);
-    conditions(a).iter().all(|(name, value)| b.get(name).is_none_or(|v| v == value))
 }
 
 pub(super) fn slug(text: &str) -> String {

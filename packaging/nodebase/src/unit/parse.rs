@@ -223,7 +223,7 @@ mod tests {
         ) {
             let mut text = String::from("[S]\n");
             for (key, value) in &entries {
-                text.push_str(&format!("{noise} {key} = {value}\n"));
+                text.extend([&noise, " ", key, " = ", value, "\n"]);
             }
             let got: Vec<_> = parse(&text).assignments.into_iter().map(|a| (a.key, a.value)).collect();
             proptest::prop_assert_eq!(got, entries);
