@@ -27,7 +27,7 @@ GENERATOR := target/boot-static/$(TARGET)/boot/nodebase-generator
 TOOLS := target/release/nodebase target/release/node-identity
 
 .PHONY: all build generator tools install install-bin install-units install-dracut setup try tree clean
-.PHONY: check check-format check-lint check-shell check-unit check-verify check-nspawn
+.PHONY: check check-format check-lint check-shell check-unit check-cmdline check-verify check-nspawn
 
 all: build
 build: generator tools
@@ -82,7 +82,7 @@ tree: build
 	$(MAKE) -s install DESTDIR=$(TREE)
 
 # Stages of `make check`; slow ones are targets of their own, in the makefiles included below.
-CHECKS := format lint shell unit verify nspawn
+CHECKS := format lint shell unit cmdline verify nspawn
 check:
 	tests/setup check
 	tests/check $(CHECKS)
@@ -99,8 +99,12 @@ check-shell:
 	    xargs -0 grep -lE '^(#!/(bin|usr/bin)/(env )?(ba)?sh|# shellcheck shell=)' | xargs shellcheck -x -P SCRIPTDIR
 
 check-unit:
-	$(CARGO) test --locked --quiet --workspace --exclude nodebase-nspawn --exclude nodebase-harness --exclude node-identity \
+	$(CARGO) test --locked --quiet --workspace --exclude nodebase-nspawn --exclude node-identity \
 	    --exclude nodebase-packages
+
+# Our reading of the kernel command line against systemd's own.
+check-cmdline:
+	$(CARGO) test --locked --quiet -p nodebase-nspawn --test cmdline
 
 check-verify: tree
 	NODEBASE_TREE=$(TREE) $(CARGO) test --locked --quiet -p nodebase-nspawn --test verify

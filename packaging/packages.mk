@@ -49,7 +49,7 @@ $(CACHE_BIN)/cargo-deny $(CACHE_BIN)/cargo-cyclonedx: $(CACHE_BIN)/cargo-%:
 	$(CARGO) install --quiet --debug --locked --root $(dir $(CACHE_BIN)) --target-dir $(dir $(CACHE_BIN))cargo-tools cargo-$*
 	rm -rf $(dir $(CACHE_BIN))cargo-tools
 
-SBOM_EPOCH := $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null),0)
+SBOM_EPOCH = $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct 2>/dev/null),0)
 sbom: $(CACHE_BIN)/cargo-cyclonedx
 	packaging/sbom $(DIST) $(SBOM_EPOCH)
 

@@ -4,6 +4,7 @@
 //! one proxy with half of another is nobody's configuration.
 
 use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use crate::cmdline::Cmdline;
@@ -76,7 +77,7 @@ pub struct Fact {
 pub struct Facts {
     all: Vec<Fact>,
     /// For members of `facets` and `images`: the source of each.
-    member_sources: Vec<(&'static str, String, Cow<'static, str>)>,
+    member_sources: BTreeMap<(&'static str, String), Cow<'static, str>>,
     sources: Vec<Cow<'static, str>>,
 }
 
@@ -107,8 +108,8 @@ impl Facts {
     }
 
     /// Where a member of `facets` or `images` came from.
-    pub fn member_source(&self, key: &str, member: &str) -> Option<&Cow<'static, str>> {
-        self.member_sources.iter().find(|(k, m, _)| *k == key && m == member).map(|(_, _, s)| s)
+    pub fn member_source(&self, key: &'static str, member: &str) -> Option<&Cow<'static, str>> {
+        self.member_sources.get(&(key, member.to_owned()))
     }
 
     /// A fact, or a part of one (`images.baremetalRuntimeCfgImage`), by its path.
@@ -235,11 +236,11 @@ impl Facts {
     fn merge(&mut self, key: &'static str, value: Json<'static>, source: &Cow<'static, str>) {
         let Json::Object(new) = value else { return };
         for (name, _) in &new {
-            self.member_sources.retain(|(k, m, _)| *k != key || m != name);
-            self.member_sources.push((key, name.clone().into_owned(), source.clone()));
+            self.member_sources.insert((key, name.clone().into_owned()), source.clone());
         }
+        let names: BTreeSet<&str> = new.iter().map(|(name, _)| name.as_ref()).collect();
         let old = self.get(key).and_then(|f| f.value.as_object()).unwrap_or_default();
-        let mut all: Vec<_> = old.iter().filter(|(k, _)| !new.iter().any(|(n, _)| n == k)).cloned().collect();
+        let mut all: Vec<_> = old.iter().filter(|(name, _)| !names.contains(name.as_ref())).cloned().collect();
         all.extend(new);
         self.set(key, Json::Object(all), source);
     }

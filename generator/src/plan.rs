@@ -120,13 +120,17 @@ impl Plan {
 
     /// What the reporter unit shows when there is no marker.
     pub fn problems(&self) -> Option<String> {
+        if self.report.is_complete() {
+            return None;
+        }
         let mut text = format!("{HEADER}\n");
-        let mut any = false;
         for note in self.report.problems() {
-            any = true;
             let _ = writeln!(text, "{}", note.text);
         }
-        any.then_some(text)
+        if self.report.dropped() > 0 {
+            let _ = writeln!(text, "{} more notes: `nodebase explain` shows them", self.report.dropped());
+        }
+        Some(text)
     }
 
     fn apply_layers(&mut self, root: &Root, table: &Table) {

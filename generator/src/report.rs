@@ -19,10 +19,15 @@ pub struct Note {
     pub text: String,
 }
 
+/// More notes than this tell nobody more; a file of a hundred thousand unknown keys must not cost their square.
+const MAX_NOTES: usize = 256;
+
 /// Gathers notes: one bad input must not lose the rest.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     notes: Vec<Note>,
+    dropped: usize,
+    has_problem: bool,
 }
 
 impl Report {
@@ -40,7 +45,10 @@ impl Report {
         // Input may hold anything; a note is one line of printable text wherever it ends up.
         let text = if text.contains(char::is_control) { text.replace(char::is_control, "\u{fffd}") } else { text };
         let note = Note { severity, text };
-        if !self.notes.contains(&note) {
+        self.has_problem |= severity == Severity::Problem;
+        if self.notes.len() >= MAX_NOTES {
+            self.dropped += 1;
+        } else if !self.notes.contains(&note) {
             self.notes.push(note);
         }
     }
@@ -55,9 +63,14 @@ impl Report {
         self.notes.iter().filter(|n| n.severity == Severity::Problem)
     }
 
+    /// How many there were beyond those that are kept.
+    pub fn dropped(&self) -> usize {
+        self.dropped
+    }
+
     /// Is there nothing that keeps the marker from being written?
     pub fn is_complete(&self) -> bool {
-        self.problems().next().is_none()
+        !self.has_problem
     }
 }
 
@@ -87,6 +100,17 @@ mod tests {
         assert_eq!(r.notes().len(), 1);
         assert!(!r.notes()[0].text.contains('\n'));
         assert!(r.is_complete());
+        r.problem("x");
+        assert!(!r.is_complete());
+    }
+
+    #[test]
+    fn a_flood_is_bounded_and_no_problem_is_lost_in_it() {
+        let mut r = Report::default();
+        for i in 0..100_000 {
+            r.warning(format!("{i}"));
+        }
+        assert_eq!((r.notes().len(), r.dropped()), (MAX_NOTES, 100_000 - MAX_NOTES));
         r.problem("x");
         assert!(!r.is_complete());
     }

@@ -139,8 +139,9 @@ fn say(plan: &Plan, result: &Result<(), emit::Failure>) {
             Severity::Warning => warn!("{}", note.text),
         }
     }
-    if notes.len() > room {
-        warn!("{} more of these: `nodebase explain` shows all", notes.len() - room);
+    let more = notes.len().saturating_sub(room) + plan.report.dropped();
+    if more > 0 {
+        warn!("{more} more of these: `nodebase explain` shows them");
     }
 }
 

@@ -5,13 +5,14 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail, ensure};
 use libtest_mimic::{Arguments, Failed, Trial};
-use nodebase_nspawn::boot::{repository, root, tree};
+use nodebase_nspawn::boot::repository;
+use nodebase_nspawn::mounted::Mounted;
 
 const VERSIONS: &[&str] = &["252", "257", "262"];
 const ROLES: &[&str] = &["master", "worker", "arbiter"];
@@ -75,91 +76,38 @@ fn machines() -> Result<Vec<Machine>> {
     Ok(machines)
 }
 
-/// The root of one version with the tree and the stand-ins over it; unmounted when dropped.
-struct Mounted {
-    work: tempfile::TempDir,
+/// Runs the real generator for a machine; what it made, as text that two equal outputs share.
+fn generate(mounted: &Mounted, machine: &Machine) -> Result<String> {
+    let out = mounted.root().join("run/systemd/generator");
+    if out.exists() {
+        fs::remove_dir_all(&out)?;
+    }
+    fs::create_dir_all(&out)?;
+    fs::create_dir_all(mounted.root().join("etc/nodebase"))?;
+    fs::write(mounted.root().join("etc/nodebase/node.json"), &machine.node)?;
+    let output = Command::new(mounted.root().join("usr/lib/systemd/system-generators/nodebase-generator"))
+        .arg(&out)
+        .env("NODEBASE_ROOT", mounted.root())
+        .env("SYSTEMD_PROC_CMDLINE", &machine.cmdline)
+        .output()?;
+    ensure!(output.status.success() && out.join("nodebase.complete").exists(), "generator: {output:?}");
+    let find = Command::new("find")
+        .arg(&out)
+        .args(["-not", "-name", "15-nodebase.conf", "(", "-type", "l", "-o", "-type", "f", ")", "-printf", "%P %l\n"])
+        .output()?;
+    let mut lines: Vec<_> = String::from_utf8(find.stdout)?.lines().map(str::to_owned).collect();
+    lines.sort();
+    Ok(lines.join("\n"))
 }
 
-impl Mounted {
-    fn new(version: &str) -> Result<Self> {
-        let work = tempfile::tempdir()?;
-        for dir in ["upper", "work", "root"] {
-            fs::create_dir(work.path().join(dir))?;
-        }
-        for source in [tree()?, repository().join("tests/nspawn/standins")] {
-            run(Command::new("cp").arg("-a").arg(source.join(".")).arg(work.path().join("upper")))?;
-        }
-        let options = format!(
-            "lowerdir={},upperdir={w}/upper,workdir={w}/work",
-            root(version)?.display(),
-            w = work.path().display()
-        );
-        run(Command::new("mount").args(["-t", "overlay", "overlay", "-o", &options]).arg(work.path().join("root")))?;
-        Ok(Self { work })
-    }
-
-    fn root(&self) -> PathBuf {
-        self.work.path().join("root")
-    }
-
-    /// Runs the real generator for a machine; what it made, as text that two equal outputs share.
-    fn generate(&self, machine: &Machine) -> Result<String> {
-        let out = self.root().join("run/systemd/generator");
-        if out.exists() {
-            fs::remove_dir_all(&out)?;
-        }
-        fs::create_dir_all(&out)?;
-        fs::create_dir_all(self.root().join("etc/nodebase"))?;
-        fs::write(self.root().join("etc/nodebase/node.json"), &machine.node)?;
-        let output = Command::new(self.root().join("usr/lib/systemd/system-generators/nodebase-generator"))
-            .arg(&out)
-            .env("NODEBASE_ROOT", self.root())
-            .env("SYSTEMD_PROC_CMDLINE", &machine.cmdline)
-            .output()?;
-        ensure!(output.status.success() && out.join("nodebase.complete").exists(), "generator: {output:?}");
-        let find = Command::new("find")
-            .arg(&out)
-            .args([
-                "-not",
-                "-name",
-                "15-nodebase.conf",
-                "(",
-                "-type",
-                "l",
-                "-o",
-                "-type",
-                "f",
-                ")",
-                "-printf",
-                "%P %l\n",
-            ])
-            .output()?;
-        let mut lines: Vec<_> = String::from_utf8(find.stdout)?.lines().map(str::to_owned).collect();
-        lines.sort();
-        Ok(lines.join("\n"))
-    }
-
-    fn analyze(&self, arguments: &[&str]) -> Result<std::process::Output> {
-        Command::new("chroot")
-            .arg(self.root())
-            .args(["/usr/bin/env", "-i", "PATH=/usr/bin:/usr/sbin", &format!("SYSTEMD_UNIT_PATH={UNIT_PATH}")])
-            .arg("systemd-analyze")
-            .args(arguments)
-            .output()
-            .context("chroot")
-    }
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg(self.root()).status();
-    }
-}
-
-fn run(command: &mut Command) -> Result<()> {
-    let output = command.output().with_context(|| format!("{command:?}"))?;
-    ensure!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
-    Ok(())
+fn analyze(mounted: &Mounted, arguments: &[&str]) -> Result<std::process::Output> {
+    Command::new("chroot")
+        .arg(mounted.root())
+        .args(["/usr/bin/env", "-i", "PATH=/usr/bin:/usr/sbin", &format!("SYSTEMD_UNIT_PATH={UNIT_PATH}")])
+        .arg("systemd-analyze")
+        .args(arguments)
+        .output()
+        .context("chroot")
 }
 
 /// Our units; templates cannot be verified without an instance.
@@ -182,10 +130,10 @@ fn verify(version: &str, machines: &[&Machine]) -> Result<()> {
     let units = units(&mounted.root())?;
     let mut problems = Vec::new();
     for machine in machines {
-        mounted.generate(machine)?;
+        generate(&mounted, machine)?;
         let mut arguments = vec!["verify", "--man=no", "--recursive-errors=no"];
         arguments.extend(units.iter().map(String::as_str));
-        let output = mounted.analyze(&arguments)?;
+        let output = analyze(&mounted, &arguments)?;
         let said = [output.stdout, output.stderr].concat();
         let said = String::from_utf8_lossy(&said);
         let said: Vec<_> = said.lines().filter(|l| !l.trim().is_empty()).collect();
@@ -226,7 +174,7 @@ fn security(version: &str) -> Result<()> {
             continue;
         };
         let threshold = format!("--threshold={level}");
-        let output = mounted.analyze(&["security", "--offline=yes", "--no-pager", &threshold, unit])?;
+        let output = analyze(&mounted, &["security", "--offline=yes", "--no-pager", &threshold, unit])?;
         if !output.status.success() {
             let text = String::from_utf8_lossy(&output.stdout);
             problems.push(format!("{unit}: above {level}: {}", text.lines().last().unwrap_or_default()));
@@ -241,8 +189,8 @@ fn notices(version: &str) -> Result<()> {
     let mounted = Mounted::new(version)?;
     let layer = mounted.root().join("usr/lib/nodebase/layers/role=worker/kubelet.service.d/11-role.conf");
     fs::write(layer, "[Service]\nNoSuchKey=1\n")?;
-    drop(mounted.generate(&Machine { name: String::new(), cmdline: String::new(), node: "{}".into() })?);
-    let output = mounted.analyze(&["verify", "--man=no", "--recursive-errors=no", "kubelet.service"])?;
+    drop(generate(&mounted, &Machine { name: String::new(), cmdline: String::new(), node: "{}".into() })?);
+    let output = analyze(&mounted, &["verify", "--man=no", "--recursive-errors=no", "kubelet.service"])?;
     if String::from_utf8_lossy(&output.stderr).contains("NoSuchKey") {
         Ok(())
     } else {
@@ -267,7 +215,7 @@ fn trials() -> Result<Vec<Trial>> {
     let mounted = Mounted::new(VERSIONS[0])?;
     let mut distinct: BTreeMap<String, Machine> = BTreeMap::new();
     for machine in machines {
-        distinct.entry(mounted.generate(&machine)?).or_insert(machine);
+        distinct.entry(generate(&mounted, &machine)?).or_insert(machine);
     }
     drop(mounted);
     let distinct: Arc<Vec<Machine>> = Arc::new(distinct.into_values().collect());

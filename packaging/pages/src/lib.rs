@@ -91,10 +91,13 @@ fn closing(after: &str) -> String {
                 let _ = writeln!(text, "{}", escaped(line));
             }
             text.push_str(".fi\n");
-        } else if let Some(status) = paragraph.strip_prefix("Exit status: ") {
-            let _ = writeln!(text, ".SH EXIT STATUS\n{}", escaped(&status.replace('\n', " ")));
         } else {
-            let _ = writeln!(text, ".SH NOTES\n{}", escaped(&paragraph.replace('\n', " ")));
+            let (note, status) = paragraph.split_once("Exit status: ").map_or((paragraph, None), |(n, s)| (n, Some(s)));
+            for (title, body) in [("NOTES", Some(note)), ("EXIT STATUS", status)] {
+                if let Some(body) = body.map(str::trim).filter(|b| !b.is_empty()) {
+                    let _ = writeln!(text, ".SH {title}\n{}", escaped(&body.replace('\n', " ")));
+                }
+            }
         }
     }
     text
@@ -112,10 +115,10 @@ mod tests {
 
     #[test]
     fn help_becomes_sections() {
-        let text = closing("Examples:\n  a --b\n  .c 'd'\n\nExit status: 0\nwell.\n\nMore.");
+        let text = closing("Examples:\n  a --b\n  .c 'd'\n\nExit status: 0\nwell.\n\nMore. Exit status: 1");
         assert_eq!(
             text,
-            ".SH EXAMPLES\n.nf\n  a \\-\\-b\n  .c \\(aqd\\(aq\n.fi\n.SH EXIT STATUS\n0 well.\n.SH NOTES\nMore.\n"
+            ".SH EXAMPLES\n.nf\n  a \\-\\-b\n  .c \\(aqd\\(aq\n.fi\n.SH EXIT STATUS\n0 well.\n.SH NOTES\nMore.\n.SH EXIT STATUS\n1\n"
         );
         assert_eq!(escaped(".x\\"), "\\&.x\\e");
     }

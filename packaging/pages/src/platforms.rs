@@ -71,7 +71,9 @@ pub fn page(json: &[u8]) -> Result<String> {
     rows(&mut text, "platform", table.platforms());
     text.push_str(
         ".Pp\n.Cm network\nsays when the initramfs needs the network to fetch the Ignition config,\n.Cm timeSource\n\
-         what chronyd follows.\n.Ss Aliases\nOther spellings, of older boot images; layers use the id.\n",
+         what chronyd follows,\n.Cm providerId\nwhether the \
+         node finds out its provider id itself on clusters of type\n.Ql External .\n.Ss Aliases\nOther spellings, of \
+         older boot images; layers use the id.\n",
     );
     let _ = writeln!(text, ".Bl -column \"oldspelling\" \"platform\"\n.It Em alias Ta Em platform");
     for row in table.platforms() {

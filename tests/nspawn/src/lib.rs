@@ -3,3 +3,4 @@
 
 pub mod boot;
 pub mod expect;
+pub mod mounted;

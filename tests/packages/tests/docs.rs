@@ -5,6 +5,7 @@
 //!
 //! - ` ```sh run ` is run as a script, in an empty directory, with the installed tree in `$IMAGE` and its `nodebase` in
 //!   the path. Lines after `# =>` are expected in the output, in this order.
+//! - ` ```console run ` is a session: commands after `$ `, and what they print, to the letter (`…`: any lines).
 //! - ` ```json node.json `, ` ```json environment ` are given to the generator's own code.
 //! - ` ```sh node ` needs a node, ` ```sh cluster ` a cluster, ` ```sh build ` an image build, ` ```sh dev ` this repository:
 //!   they are checked for syntax, and that the programs of ours that they call know the options.

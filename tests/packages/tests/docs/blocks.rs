@@ -69,6 +69,7 @@ pub fn trials(page: &Page, image: &Arc<Image>) -> Result<Vec<Trial>> {
         let mut words = block.kind.split(' ');
         let check: fn(&Block, &Image) -> Result<()> = match (words.next().unwrap_or_default(), words.next()) {
             ("sh", Some("run")) => run_block,
+            ("console", Some("run")) => session,
             ("sh" | "bash", None | Some("node" | "cluster" | "build" | "dev")) => read_block,
             ("sh", Some(other)) => {
                 bail!("{}:{}: sh {other}: is it run, node, cluster, build or dev?", page.name, block.line)
@@ -104,6 +105,38 @@ fn run_block(block: &Block, image: &Image) -> Result<()> {
             .1;
     }
     Ok(())
+}
+
+/// A session: after each `$ ` a command, then what it prints, to the letter; a line `…` stands for any number of lines.
+/// `image` is the installed tree.
+fn session(block: &Block, image: &Image) -> Result<()> {
+    let dir = TempDir::new()?;
+    run(Command::new("cp").arg("-a").arg(image.tree.path()).arg(dir.path().join("image")))?;
+    let path = format!("{}/image/usr/bin:{}", dir.path().display(), std::env::var("PATH").unwrap_or_default());
+    let mut lines = block.text.lines().peekable();
+    while let Some(line) = lines.next() {
+        let shell = line.strip_prefix("$ ").with_context(|| format!("{line:?} is no command"))?;
+        let mut expected = Vec::new();
+        while let Some(line) = lines.next_if(|l| !l.starts_with("$ ")) {
+            expected.push(line);
+        }
+        let mut bash = Command::new("bash");
+        bash.args(["-c", &format!("exec 2>&1; {shell}")]).current_dir(dir.path());
+        bash.env("PATH", &path).env("LC_ALL", "C.UTF-8").env("COLUMNS", "120");
+        let said = output(&mut bash)?;
+        let said = String::from_utf8_lossy(&said.stdout).into_owned();
+        let said: Vec<&str> = said.lines().map(str::trim_end).collect();
+        ensure!(matches(&expected, &said), "$ {shell}\nprints:\n{}", said.join("\n"));
+    }
+    Ok(())
+}
+
+fn matches(expected: &[&str], said: &[&str]) -> bool {
+    match expected.split_first() {
+        None => said.is_empty(),
+        Some((&"…", rest)) => (0..=said.len()).any(|n| matches(rest, said.get(n..).unwrap_or_default())),
+        Some((line, rest)) => said.split_first().is_some_and(|(s, after)| s == line && matches(rest, after)),
+    }
 }
 
 /// What cannot be run here is read: is it shell, and do programs and targets of ours know what it asks of them?

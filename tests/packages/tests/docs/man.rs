@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Manual pages.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use libtest_mimic::Trial;
+use nodebase_generator::platform::Table;
 use nodebase_packages::{command, output, project, run, text, trial};
 use tempfile::TempDir;
 
@@ -81,7 +83,16 @@ fn platforms() -> Result<()> {
         nodebase_pages::platforms_page(&json)? == page,
         "docs/man/nodebase-platforms.7 is old: make docs/man/nodebase-platforms.7"
     );
-    ensure!(page.contains(".It aws Ta AWS Ta always Ta aws\n"), "no row for aws");
+    // Its columns are explained where people look them up.
+    let table = Table::parse(&json).map_err(|e| anyhow!("units/platforms.json: {e}"))?;
+    let columns: BTreeSet<&str> =
+        table.platforms().iter().flat_map(|r| &r.columns).map(|(name, _)| name.as_str()).collect();
+    for file in ["docs/add-a-platform.md", "docs/man/nodebase-layers.5"] {
+        let text = fs::read_to_string(project().join(file)).with_context(|| format!("reading {file}"))?;
+        let missing: Vec<_> = columns.iter().filter(|c| !text.contains(**c)).collect();
+        ensure!(missing.is_empty(), "{file} does not name {missing:?}");
+    }
+    ensure!(page.contains(".It aws Ta AWS Ta always Ta aws Ta"), "no row for aws");
     Ok(())
 }
 
