@@ -148,3 +148,114 @@ fn versions_and_unknown_keys() {
         );
     }
 }
+
+/// A second bake with other input adds to the lists that all bakes share.
+#[test]
+fn a_second_bake_adds() {
+    let root = tempfile::tempdir().unwrap();
+    assert!(bake(root.path(), &[], MACHINE_CONFIG).status.success());
+    let second = r#"
+apiVersion: v1
+kind: List
+items:
+- kind: MachineConfig
+  metadata: {name: b}
+  spec:
+    kernelArguments: [nosmt, "console=ttyS0"]
+    config:
+      ignition: {version: 3.2.0}
+      storage: {files: [{path: /var/lib/b, contents: {source: "data:,b"}}]}
+      passwd: {users: [{name: core, sshAuthorizedKeys: ["ssh-ed25519 AAAA me"], groups: [wheel]}]}
+---
+kind: MachineConfig
+metadata: {name: c}
+spec:
+  config:
+    ignition: {version: 3.2.0}
+    systemd:
+      units:
+      - {name: d.service, enabled: false}
+      - name: up.service
+        enabled: true
+        contents: "[Service]\nExecStart=/bin/true\n[Install]\nUpheldBy=a.service\nAlso=other.service\n"
+      - {name: other.service, contents: "[Service]\nExecStart=/bin/true\n[Install]\nWantedBy=multi-user.target\n"}
+"#;
+    let out = bake(root.path(), &[], second);
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    assert!(String::from_utf8_lossy(&out.stdout).contains("UpheldBy= needs systemd 254"));
+    let read = |p: &str| fs::read_to_string(root.path().join(p)).unwrap();
+    assert!(read("usr/lib/bootc/kargs.d/10-nodebase-bake.toml").contains("kargs = [\"nosmt\", \"console=ttyS0\"]"));
+    let preset = read("usr/lib/systemd/system-preset/10-nodebase-bake.preset");
+    assert!(preset.contains("disable b.service\ndisable d.service\n"), "{preset}");
+    let tmpfiles = read("usr/lib/tmpfiles.d/nodebase-bake.conf");
+    assert!(tmpfiles.contains("C /var/lib/a/state") && tmpfiles.contains("C /var/lib/b"), "{tmpfiles}");
+    assert!(read("usr/lib/sysusers.d/nodebase-bake.conf").contains("u core - - /var/home/core /bin/bash\n"));
+    let units = root.path().join("usr/lib/systemd/system");
+    assert!(units.join("a.service.upholds/up.service").is_symlink());
+    assert!(units.join("multi-user.target.wants/other.service").is_symlink(), "Also= enables it too");
+    let before = listing(root.path());
+    assert!(bake(root.path(), &[], MACHINE_CONFIG).status.success());
+    assert_eq!(listing(root.path()), before, "the first one again changes nothing");
+
+    let other = r#"{"ignition":{"version":"3.2.0"},"storage":{"files":[{"path":"/var/lib/b","mode":384,"contents":{"source":"data:,b"}}]}}"#;
+    let out = bake(root.path(), &[], other);
+    assert!(String::from_utf8_lossy(&out.stderr).contains("an earlier bake wrote"));
+    assert_eq!(listing(root.path()), before);
+    assert!(bake(root.path(), &["--replace"], other).status.success());
+    assert!(read("usr/lib/tmpfiles.d/nodebase-bake.conf").contains("C /var/lib/b 0600"));
+}
+
+#[test]
+fn what_an_image_cannot_hold_is_named() {
+    let root = tempfile::tempdir().unwrap();
+    let input = r#"{"ignition":{"version":"3.4.0"},"passwd":{"users":[{"name":"core","passwordHash":"x"}]},"storage":{
+        "links":[{"path":"/etc/hard","target":"/etc/x","hard":true}],
+        "files":[{"path":"/etc/more","append":[{"source":"data:,x"}]}]}}"#;
+    let out = bake(root.path(), &[], input);
+    assert_eq!(out.status.code(), Some(2));
+    let err = String::from_utf8_lossy(&out.stderr);
+    for part in ["core: sysusers.d knows no passwordHash", "/etc/hard: hard links", "/etc/more: append"] {
+        assert!(err.contains(part), "{part} in {err}");
+    }
+}
+
+/// A remote source, over a server of this process.
+#[test]
+fn fetches_what_is_remote_and_checks_it() {
+    use std::io::{Read as _, Write as _};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    // Ends with the test's process.
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut request = [0; 4096];
+            let read = stream.read(&mut request).unwrap();
+            let good = request[..read].starts_with(b"GET /good ");
+            let answer =
+                if good { "200 OK\r\nContent-Length: 2\r\n\r\nhi" } else { "404 No\r\nContent-Length: 0\r\n\r\n" };
+            stream.write_all(format!("HTTP/1.1 {answer}").as_bytes()).unwrap();
+        }
+    });
+    let config = |path: &str, hash: &str| {
+        format!(
+            r#"{{"ignition":{{"version":"3.4.0"}},"storage":{{"files":[{{"path":"/etc/remote","contents":{{
+            "source":"http://{address}/{path}","verification":{{"hash":"sha256-{hash}"}}}}}}]}}}}"#
+        )
+    };
+    let hi = "8f434346648f6b96df89dda901c5176b10a6d83961dd3c1ac88b59b2dc327aa4";
+    let root = tempfile::tempdir().unwrap();
+    for (args, path, hash, says) in [
+        (&[][..], "good", hi, "needs --fetch"),
+        (&["--fetch"], "bad", hi, "404"),
+        (&["--fetch"], "good", &hi.replace('8', "9"), "the content has sha256-8f43"),
+    ] {
+        let out = bake(root.path(), args, &config(path, hash));
+        assert_eq!(out.status.code(), Some(2));
+        let err = String::from_utf8_lossy(&out.stderr);
+        assert!(err.contains(says), "{says}: {err}");
+        assert!(!root.path().join("etc/remote").exists());
+    }
+    assert!(bake(root.path(), &["--fetch"], &config("good", hi)).status.success());
+    assert_eq!(fs::read_to_string(root.path().join("etc/remote")).unwrap(), "hi");
+}

@@ -37,9 +37,14 @@ pub struct Boot {
 impl Boot {
     /// The installed tree with the stand-ins, booted with `arguments` for PID 1.
     pub fn new(arguments: &[&str]) -> Result<Self> {
+        Self::over(&[tree()?, repository().join("tests/nspawn/standins")], arguments)
+    }
+
+    /// The given trees instead of the installed one and the stand-ins.
+    pub fn over(trees: &[PathBuf], arguments: &[&str]) -> Result<Self> {
         let overlay = tempfile::tempdir()?;
         let results = tempfile::tempdir()?;
-        for source in [tree()?, repository().join("tests/nspawn/standins")] {
+        for source in trees {
             let status = Command::new("cp").arg("-a").arg(source.join(".")).arg(overlay.path()).status()?;
             ensure!(status.success(), "cp {} failed", source.display());
         }

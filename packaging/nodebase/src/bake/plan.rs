@@ -16,6 +16,7 @@ use super::secret::secret;
 use super::tree::{Entry, Node, Tree, existing, resolve};
 use super::{Report, Row};
 use crate::config::{Source, resource};
+use crate::unit::words;
 
 const UNITS: &str = "/usr/lib/systemd/system";
 const ETC_UNITS: &str = "/etc/systemd/system";
@@ -23,6 +24,7 @@ const PRESET: &str = "/usr/lib/systemd/system-preset/10-nodebase-bake.preset";
 const TMPFILES: &str = "/usr/lib/tmpfiles.d/nodebase-bake.conf";
 const SYSUSERS: &str = "/usr/lib/sysusers.d/nodebase-bake.conf";
 const KARGS: &str = "/usr/lib/bootc/kargs.d/10-nodebase-bake.toml";
+const KARGS_KEY: &str = "kargs = ";
 const FACTORY: &str = "/usr/share/factory";
 
 /// What is allowed.
@@ -379,6 +381,11 @@ impl Planner<'_> {
                     "{from}: {unit} is to be enabled, but its [Install] section names no target: it only runs when another unit asks for it"
                 )),
                 Ok(i) => {
+                    if i.links.iter().any(|l| l.path.contains(".upholds/")) {
+                        self.out.report.warnings.push(format!(
+                            "{from}: {unit}: UpheldBy= needs systemd 254: older ones do not look at .upholds directories"
+                        ));
+                    }
                     for link in i.links {
                         self.add(&format!("{UNITS}/{}", link.path), Node::Link(link.target), &from, false);
                     }
@@ -446,10 +453,66 @@ impl Planner<'_> {
         }
     }
 
+    /// Takes over what an earlier bake wrote into the lists that all bakes share.
+    fn add_to_earlier(&mut self) {
+        let earlier = |planner: &mut Self, path: &str| -> Vec<String> {
+            let text = planner.text(path).unwrap_or_default();
+            text.lines().filter(|l| !l.starts_with('#') && !l.is_empty()).map(str::to_owned).collect()
+        };
+        // A user may be in several groups; everything else is there once.
+        let name = |line: &str| match &words::split(line)[..] {
+            [kind, user, group, ..] if kind == "m" => format!("m {user} {group}"),
+            [kind, name, ..] if kind == "u" || kind == "g" => format!("{kind} {name}"),
+            [_, path, ..] => path.clone(),
+            _ => line.to_owned(),
+        };
+        for (path, sysusers) in [(TMPFILES, false), (SYSUSERS, true)] {
+            for old in earlier(self, path) {
+                let own = if sysusers { &mut self.sysusers } else { &mut self.tmpfiles };
+                match own.iter().find(|new| name(new) == name(&old)).cloned() {
+                    None => {
+                        own.insert(old);
+                    }
+                    Some(new) if new != old && !self.options.replace => self.errors.push(format!(
+                        "{path}: an earlier bake wrote {old:?}, this one would write {new:?} (--replace takes the last)"
+                    )),
+                    Some(_) => {}
+                }
+            }
+        }
+        for old in earlier(self, PRESET) {
+            let Some((how, unit)) = old.split_once(' ') else { continue };
+            let on = how == "enable";
+            if *self.preset.entry(unit.to_owned()).or_insert(on) != on && !self.options.replace {
+                self.errors.push(format!("{PRESET}: an earlier bake says \"{old}\" (--replace takes the last)"));
+            }
+        }
+        let old = earlier(self, KARGS).iter().find_map(|l| l.strip_prefix(KARGS_KEY).map(str::to_owned));
+        if let Some(old) = old {
+            match serde_json::from_str::<Vec<String>>(&old) {
+                Ok(mut all) => {
+                    // An argument may be there twice (console=): what is more than before is added.
+                    let mut known = all.clone();
+                    for karg in std::mem::take(&mut self.kargs) {
+                        match known.iter().position(|k| *k == karg) {
+                            Some(at) => drop(known.swap_remove(at)),
+                            None => all.push(karg),
+                        }
+                    }
+                    self.kargs = all;
+                }
+                Err(e) => {
+                    self.errors.push(format!("{KARGS}: {KARGS_KEY}: not the list that an earlier bake wrote: {e}"));
+                }
+            }
+        }
+    }
+
     fn finish(&mut self) {
         let own = "nodebase bake";
         let head = "# Written by nodebase bake.\n";
         let lines = |set: &BTreeSet<String>| set.iter().fold(head.to_owned(), |out, l| out + l + "\n");
+        self.add_to_earlier();
         if !self.tmpfiles.is_empty() {
             self.add(TMPFILES, Node::File(lines(&self.tmpfiles).into_bytes(), 0o644), own, true);
         }
@@ -464,8 +527,10 @@ impl Planner<'_> {
             self.add(PRESET, Node::File(text.into_bytes(), 0o644), own, true);
         }
         if !self.kargs.is_empty() {
-            let list: Vec<String> = self.kargs.iter().map(|k| format!("{k:?}")).collect();
-            let text = format!("{head}kargs = [{}]\n", list.join(", "));
+            // A JSON string is a basic string of TOML.
+            let list: Vec<String> =
+                self.kargs.iter().map(|k| serde_json::Value::from(k.as_str()).to_string()).collect();
+            let text = format!("{head}{KARGS_KEY}[{}]\n", list.join(", "));
             self.add(KARGS, Node::File(text.into_bytes(), 0o644), own, true);
         }
         let mut owned = Vec::new();

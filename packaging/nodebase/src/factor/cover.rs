@@ -58,6 +58,8 @@ pub struct Conjunction {
     pub name: String,
     conditions: usize,
     preference: usize,
+    /// Conditions on facets that people do not think of as causes.
+    strange: u32,
     machines: Set,
 }
 
@@ -123,7 +125,9 @@ impl Space {
                 let mut words: Vec<String> =
                     members.iter().map(|m| format!("{}={}", singles[*m].0.0, singles[*m].0.1)).collect();
                 words.sort();
-                Conjunction { name: words.join(","), conditions, preference, machines }
+                let strange = members.iter().filter(|m| rank(&singles[**m].0.0) == PREFERENCE.len()).count();
+                let strange = u32::try_from(strange).unwrap_or(u32::MAX);
+                Conjunction { name: words.join(","), conditions, preference, strange, machines }
             })
             .collect();
         all.sort_by(|a, b| (a.conditions, a.preference, &a.name).cmp(&(b.conditions, b.preference, &b.name)));
@@ -152,7 +156,8 @@ impl Space {
             let score = |c: &&&Conjunction| {
                 let gain = c.machines.common(&left) * 120;
                 let cost = if self.used.contains(&c.name) { 3 } else { 6 + u32::try_from(c.conditions).unwrap_or(9) };
-                gain / cost
+                // What fits by chance (all of them boot with the network) says nothing of machines to come.
+                gain / (cost + 12 * c.strange)
             };
             // The first of equals: fewer conditions, then the better known facet.
             let best = candidates.iter().rev().max_by_key(score).filter(|c| c.machines.common(&left) > 0)?;

@@ -19,11 +19,13 @@ pub fn tree(f: &Factored, table: &[u8]) -> Tree {
     };
     file("/usr/lib/nodebase/platforms.json".into(), table.to_vec(), 0o644);
     for (unit, assignments) in &f.units {
-        let mut text = String::new();
+        let mut text = format!(
+            "# {unit} of nodebase factor: what all renderings of it share; what differs is in /usr/lib/nodebase/layers.\n"
+        );
         let mut section = "";
         for (s, key, value) in assignments {
             if s != section {
-                let _ = writeln!(text, "{}[{s}]", if text.is_empty() { "" } else { "\n" });
+                let _ = writeln!(text, "{}[{s}]", if section.is_empty() { "" } else { "\n" });
                 section = s;
             }
             let _ = writeln!(text, "{key}={value}");

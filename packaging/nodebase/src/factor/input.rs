@@ -129,6 +129,7 @@ fn add(machine: &mut Machine, source: &config::Source) -> Result<()> {
         bail!("{name}: passwd: give users to `nodebase bake`, they do not differ by platform");
     }
     let storage = source.ignition.storage.as_ref();
+    refuse(source)?;
     let files: Vec<_> = storage.iter().flat_map(|s| s.files.iter().flatten()).collect();
     let mut moves = BTreeMap::new();
     for file in &files {
@@ -181,6 +182,42 @@ fn add(machine: &mut Machine, source: &config::Source) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// What the static set has no place for is refused, all of it at once; nothing is left out silently.
+fn refuse(source: &config::Source) -> Result<()> {
+    let mut found: Vec<String> = source.machine.unsupported.clone();
+    let mut count = |key: &str, n: usize| {
+        if n > 0 {
+            found.push(format!("{key} ({n})"));
+        }
+    };
+    count("spec.kernelArguments", source.machine.kernel_arguments.len());
+    if let Some(kargs) = &source.ignition.kernel_arguments {
+        let all = kargs.should_exist.iter().flatten().count() + kargs.should_not_exist.iter().flatten().count();
+        count("kernelArguments", all);
+    }
+    if let Some(storage) = &source.ignition.storage {
+        count("storage.links", storage.links.iter().flatten().count());
+        count("storage.directories", storage.directories.iter().flatten().count());
+        count("storage.disks", storage.disks.iter().flatten().count());
+        count("storage.raid", storage.raid.iter().flatten().count());
+        count("storage.filesystems", storage.filesystems.iter().flatten().count());
+        count("storage.luks", storage.luks.iter().flatten().count());
+        count("storage.files: append", storage.files.iter().flatten().flat_map(|f| f.append.iter().flatten()).count());
+    }
+    if let Some(passwd) = &source.ignition.passwd {
+        count("passwd.groups", passwd.groups.iter().flatten().count());
+    }
+    if found.is_empty() {
+        return Ok(());
+    }
+    bail!(
+        "{}: factor carries units and files only; take these out, and give what does not differ by platform to \
+         `nodebase bake`: {}",
+        source.name,
+        found.join(", ")
+    )
 }
 
 /// Literal values of facts that stand in command lines, longest first: value, fact.

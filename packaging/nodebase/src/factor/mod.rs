@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `nodebase factor`: the renderings of many cluster kinds as one static set with layers.
 
+mod apart;
 pub mod controllerconfigs;
 pub mod cover;
 pub mod emit;
 pub mod input;
+pub mod options;
 pub mod split;
 pub mod verify;
 
@@ -76,6 +78,8 @@ pub struct Account {
     pub layers: Vec<(String, String)>,
     /// What no facet explains.
     pub unexplained: Vec<String>,
+    /// What a person should look at.
+    pub warnings: Vec<String>,
     /// Differences by machine.
     pub differences: Vec<(String, Vec<String>)>,
 }
@@ -100,6 +104,9 @@ impl Account {
         }
         for what in &self.unexplained {
             let _ = writeln!(out, "\nunexplained: {what}");
+        }
+        for what in &self.warnings {
+            let _ = writeln!(out, "\nwarning: {what}");
         }
         for (machine, lines) in &self.differences {
             let _ =
@@ -177,6 +184,7 @@ pub fn factor(out: &Path, machines: &[input::Machine], table: &[u8]) -> Result<A
     account.bytes_out =
         tree.values().map(|e| if let tree::Node::File(b, _) = &e.node { b.len() as u64 } else { 0 }).sum();
     account.unexplained = factored.unexplained;
+    account.warnings = factored.warnings;
     Ok(account)
 }
 

@@ -4,21 +4,22 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write as _;
 
+use super::apart::{compatible, facts_in_content, nested};
 use super::cover::{Set, Space};
 use super::input::{File, Machine, literals, variable};
+use super::options;
 use crate::bake::install::install;
 use crate::config::hex;
 use crate::unit::parse::{is_dependency, is_list, parse};
 
-/// Keys that take no empty assignment, with what they are when nobody sets them (`systemd.exec(5)`,
-/// `systemd.service(5)`).
+/// Keys that take no empty assignment, with what they are when nobody sets them: measured on three versions of systemd
+/// by `make check-factored` (`defaults-are-what-we-think`).
 pub(super) const DEFAULTS: &[(&str, &str)] = &[
     ("StandardOutput", "journal"),
     ("StandardError", "inherit"),
     ("RemainAfterExit", "no"),
     ("Restart", "no"),
     ("Nice", "0"),
-    ("User", "root"),
 ];
 
 /// The unit that puts files in place that differ between machines.
@@ -47,6 +48,8 @@ pub struct Factored {
     pub presets: BTreeSet<String>,
     /// What no facet explains.
     pub unexplained: Vec<String>,
+    /// What a person should look at.
+    pub warnings: Vec<String>,
 }
 
 /// One layer's content.
@@ -90,6 +93,8 @@ pub fn factor(machines: &[Machine]) -> Factored {
     splitter.dropins();
     splitter.units();
     splitter.files();
+    splitter.name_apart();
+    splitter.out.warnings = facts_in_content(machines);
     splitter.out
 }
 
@@ -209,6 +214,43 @@ impl Splitter<'_> {
         self.out.layers.entry(layer.to_owned()).or_default().dropins.insert(format!("{unit}.d/{file}"), text);
     }
 
+    /// Two layers that can both match a machine, neither of which is the more special one, must not hold the same file
+    /// name: then nothing but the alphabet would decide. Our own files get names of their own; a drop-in that was
+    /// rendered keeps its name, by which an administrator masks it, and is refused when its content differs.
+    fn name_apart(&mut self) {
+        let mut holders: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for (name, layer) in &self.out.layers {
+            for path in layer.dropins.keys() {
+                holders.entry(path.clone()).or_default().push(name.clone());
+            }
+        }
+        for (path, layers) in holders {
+            for (at, layer) in layers.iter().enumerate() {
+                let unclear = |other: &&String| compatible(other, layer) && !nested(other, layer);
+                let Some(other) = layers[..at].iter().find(unclear).cloned() else { continue };
+                let body = |layer: &str| {
+                    let text = self.out.layers.get(layer).and_then(|l| l.dropins.get(&path));
+                    text.and_then(|t| t.split_once('\n')).map(|(_, body)| body.to_owned())
+                };
+                let ours = path.contains(".d/11-") || path.contains(".d/12-");
+                if ours {
+                    if let Some(own) = self.out.layers.get_mut(layer)
+                        && let Some(text) = own.dropins.remove(&path)
+                    {
+                        // ExecStart= stays recognisable by its name.
+                        let stem = path.trim_end_matches(".conf");
+                        let (stem, end) = stem.strip_suffix("-exec").map_or((stem, ""), |s| (s, "-exec"));
+                        own.dropins.insert(format!("{stem}-{}{end}.conf", slug(layer)), text);
+                    }
+                } else if body(layer) != body(&other) {
+                    self.out
+                        .unexplained
+                        .push(format!("{path}: the layers {other} and {layer} can both match and both have it"));
+                }
+            }
+        }
+    }
+
     fn units(&mut self) {
         let names: BTreeSet<String> = self.machines.iter().flat_map(|m| m.units.keys().cloned()).collect();
         for unit in names {
@@ -257,6 +299,8 @@ impl Splitter<'_> {
                 }
             }
         }
+        let mut variants = variants.to_vec();
+        let flags = self.options(unit, &mut variants);
         let mut base: Assignments = variants[0].0.clone();
         for (section, key) in keys.into_iter().filter(|(s, _)| s != "Install") {
             let values: Vec<Vec<String>> = variants.iter().map(|(a, _)| values(a, &section, &key)).collect();
@@ -271,7 +315,60 @@ impl Splitter<'_> {
             };
             replace(&mut base, &section, &key, kept);
         }
+        let at = base.iter().rposition(|(s, _, _)| s == "Service").map_or(base.len(), |at| at + 1);
+        base.splice(at..at, flags.into_iter().map(|f| ("Service".to_owned(), "Environment".to_owned(), f)));
         base
+    }
+
+    /// Puts constant options of the command lines into variables. Gives what the base sets them to: what is most
+    /// common; layers set the rest.
+    fn options(&mut self, unit: &str, variants: &mut [(Assignments, Set)]) -> Vec<String> {
+        let exec = |a: &Assignments| match &values(a, "Service", "ExecStart")[..] {
+            [one] => Some(one.clone()),
+            _ => None,
+        };
+        let Some(lines) = variants.iter().map(|(a, _)| exec(a)).collect::<Option<Vec<String>>>() else {
+            return Vec::new();
+        };
+        let Some(split) = options::split(&lines.iter().map(String::as_str).collect::<Vec<_>>()) else {
+            return Vec::new();
+        };
+        // A unit that has such a variable already is left alone.
+        let taken = |name: &str| variants.iter().any(|(a, _)| a.iter().any(|(_, _, v)| v.contains(name)));
+        if split.parts.iter().any(|p| taken(&p.variable)) {
+            return Vec::new();
+        }
+        for ((assignments, _), line) in variants.iter_mut().zip(split.lines) {
+            replace(assignments, "Service", "ExecStart", vec![line]);
+        }
+        let n = self.machines.len();
+        let mut out = Vec::new();
+        for part in split.parts {
+            let mut groups: BTreeMap<&String, Set> = BTreeMap::new();
+            for (value, (_, set)) in part.values.iter().zip(variants.iter()) {
+                add(groups.entry(value).or_insert_with(|| Set::none(n)), set, n);
+            }
+            // Of equals the one that is less: what is not there by mistake is noticed sooner.
+            let base = groups
+                .iter()
+                .max_by_key(|(v, s)| (s.len(), std::cmp::Reverse(v.len()), std::cmp::Reverse(**v)))
+                .map(|(v, _)| (*v).clone())
+                .unwrap_or_default();
+            for (value, wanted) in groups.iter().filter(|(v, _)| ***v != base) {
+                let forbidden = self.set_not(wanted);
+                let without: Set = variants.iter().fold(Set::none(n), |mut all, (_, s)| {
+                    add(&mut all, s, n);
+                    all
+                });
+                let forbidden = common(&forbidden, &without, n);
+                let file = format!("12-flags{}.conf", part.option.replace("--", "-"));
+                for layer in self.cover(&format!("{unit}: {}", part.option), wanted, &forbidden) {
+                    self.put(&layer, unit, &file, &format!("[Service]\nEnvironment=\"{}={value}\"\n", part.variable));
+                }
+            }
+            out.push(format!("\"{}={base}\"", part.variable));
+        }
+        out
     }
 
     /// Keys of which a drop-in can only add: the base holds what all have.
@@ -455,13 +552,10 @@ fn minus(a: &Set, b: &Set, n: usize) -> Set {
     out
 }
 
-/// Can one machine match both?
-fn compatible(a: &str, b: &str) -> bool {
-    let conditions = |s: &str| -> BTreeMap<String, String> {
-        s.split(',').filter_map(|c| c.split_once('=')).map(|(n, v)| (n.to_owned(), v.to_owned())).collect()
-    };
-    let b = conditions(b);
-    conditions(a).iter().all(|(name, value)| b.get(name).is_none_or(|v| v == value))
+fn common(a: &Set, b: &Set, n: usize) -> Set {
+    let mut out = Set::none(n);
+    (0..n).filter(|i| a.has(*i) && b.has(*i)).for_each(|i| out.insert(i));
+    out
 }
 
 pub(super) fn slug(text: &str) -> String {

@@ -154,6 +154,32 @@ fn files(root: &Path, fixed: &Static, machine: &Machine, tree: &Tree, out: &mut 
     Ok(())
 }
 
+/// A command line with this program's variables replaced. What has options only, each once, is sorted: their order
+/// means nothing then.
+fn command(line: &str, variables: &BTreeMap<String, String>) -> String {
+    let mut line = line.to_owned();
+    for (name, value) in variables.iter().filter(|(n, _)| n.starts_with(&variable(""))) {
+        line = line.replace(&format!("${{{name}}}"), value);
+        let bare = format!("${name}");
+        if line.split(' ').any(|w| w == bare) {
+            let words = line.split(' ').map(|w| if w == bare { value } else { w }).filter(|w| !w.is_empty());
+            line = words.collect::<Vec<_>>().join(" ");
+        }
+    }
+    let words: Vec<&str> = line.split(' ').collect();
+    let Some(first) = words.iter().position(|w| w.starts_with("--")) else { return line };
+    let name = |w: &str| w.split('=').next().unwrap_or_default().to_owned();
+    let names: BTreeSet<String> = words[first..].iter().map(|w| name(w)).collect();
+    let only = words[first..].iter().all(|w| w.starts_with("--") || w.starts_with('$'));
+    if !only || names.len() != words.len() - first || line.contains(['"', '\'']) {
+        return line;
+    }
+    let (head, tail) = words.split_at(first);
+    let mut tail = tail.to_vec();
+    tail.sort_unstable();
+    [head, &tail].concat().join(" ")
+}
+
 /// A unit in a form in which only what systemd makes a difference of differs.
 fn canonical(unit: &Effective) -> String {
     let variables = words::environment(unit.values("Service", "Environment").map(|l| l.value.as_str()));
@@ -165,11 +191,7 @@ fn canonical(unit: &Effective) -> String {
         } else if line.key == "Environment" && line.value.contains("NODEBASE_") {
             // The facts that the generator gives.
         } else if line.key.starts_with("Exec") {
-            let mut value = line.value.clone();
-            for (name, fact) in variables.iter().filter(|(n, _)| n.starts_with(&variable(""))) {
-                value = value.replace(&format!("${{{name}}}"), fact);
-            }
-            own.push(value);
+            own.push(command(&line.value, &variables));
         } else {
             own.push(line.value.clone());
         }

@@ -214,6 +214,33 @@ mod tests {
         assert_eq!(parse("[S]\nA=\\\n\\\n x").assignments[0].value, "x");
     }
 
+    proptest::proptest! {
+        /// What was written as assignments comes back, whatever blanks and comments are between.
+        #[test]
+        fn written_and_read_back(
+            entries in proptest::collection::vec(("[A-Z][A-Za-z]{0,8}", "[!-Z^-~][ -Z^-~]{0,20}[!-Z^-~]"), 0..8),
+            noise in "(\n|# x=y\\\\\n|;z\n|  \n){0,3}",
+        ) {
+            let mut text = String::from("[S]\n");
+            for (key, value) in &entries {
+                text.extend([&noise, " ", key, " = ", value, "\n"]);
+            }
+            let got: Vec<_> = parse(&text).assignments.into_iter().map(|a| (a.key, a.value)).collect();
+            proptest::prop_assert_eq!(got, entries);
+        }
+
+        /// Any text at all is read without a panic, and every line of it is accounted for at most once.
+        #[test]
+        fn any_text(text in "[\\x00-\\x7fäß\\\\\n=\\[\\]#;]{0,200}") {
+            let file = parse(&text);
+            let lines: Vec<usize> =
+                file.assignments.iter().map(|a| a.line).chain(file.oddities.iter().map(|o| o.line)).collect();
+            let unique: std::collections::BTreeSet<_> = lines.iter().collect();
+            proptest::prop_assert_eq!(unique.len(), lines.len());
+            proptest::prop_assert!(lines.iter().all(|l| *l >= 1 && *l <= text.lines().count()));
+        }
+    }
+
     #[test]
     fn lists_and_scalars() {
         for list in ["ExecStart", "Environment", "After", "ConditionPathExists", "PathModified", "OnCalendar"] {
