@@ -30,6 +30,7 @@ docs/man/nodebase-platforms.7: units/platforms.json packaging/pages/src/platform
 
 install: install-man install-completions
 install-man:
+	@[ -d $(PAGES)/man ] || { echo "install: $(PAGES)/man is missing: run 'make build' first" >&2; exit 1; }
 	for page in docs/man/*.[1-8] $(PAGES)/man/*.[1-8]; do \
 	    install -D -m 0644 $$page $(DESTDIR)$(MANDIR)/man$${page##*.}/$${page##*/}; done
 

@@ -45,6 +45,12 @@ impl Map {
                 let Some(fact) = fact.as_str() else {
                     return Err(format!("key {unit:?}: {name}: expected a fact's name, found {}", fact.kind()));
                 };
+                // It can hold a password, and every user can read a unit's environment.
+                if fact == "proxy" || fact.starts_with("proxy.") {
+                    return Err(format!(
+                        "key {unit:?}: {name}: proxy settings are in no unit: EnvironmentFile=/run/systemd/generator/nodebase/proxy.env"
+                    ));
+                }
                 new.set(unit, name, fact);
             }
         }
@@ -245,6 +251,7 @@ mod tests {
             (r#"{"x.service":{"1A":"role"}}"#, "is no name of a variable"),
             (r#"{"x.service":{"A=B":"role"}}"#, "is no name of a variable"),
             (r#"{"x.service":{"A":1}}"#, "A: expected a fact's name"),
+            (r#"{"x.service":{"A":"proxy.httpProxy"}}"#, "proxy settings are in no unit"),
         ] {
             let mut m = Map::default();
             assert!(m.add(text.as_bytes()).unwrap_err().contains(want), "{text}");

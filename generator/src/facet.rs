@@ -15,6 +15,9 @@ pub const PLATFORM_ID: &str = "ignition.platform.id";
 /// The facet `platform` of a machine whose platform is not named or not in the table.
 pub const UNKNOWN: &str = "unknown";
 
+/// More facets of one's own than this are a mistake; each layer's name is looked up among them.
+pub const MAX_OWN: usize = 256;
+
 /// Facets that the program itself sets; the columns of the table are reserved too.
 const RESERVED: &[&str] = &[
     "platform",
@@ -128,6 +131,11 @@ pub fn derive(cmdline: &Cmdline, table: &Table, facts: &Facts, sealed: bool, rep
     }
     yes_no("proxy", "proxy", facts, &mut facets);
     facets.set("sealed", if sealed { "yes" } else { "no" }, if sealed { paths::SEALED } else { "default" });
+    let own = facts.get("facets").and_then(|f| f.value.as_object()).map_or(0, <[_]>::len);
+    if own > MAX_OWN {
+        report.problem(format!("key \"facets\": {own} facets of one's own, {MAX_OWN} at most"));
+        return facets;
+    }
     for (name, value) in facts.get("facets").and_then(|f| f.value.as_object()).unwrap_or_default() {
         let source = facts.member_source("facets", name).cloned().unwrap_or_default();
         // A table column that a later table brings is not in RESERVED: the table's word stands.

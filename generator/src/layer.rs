@@ -108,7 +108,18 @@ pub fn names(root: &Root, report: &mut Report) -> Vec<String> {
             return Vec::new();
         }
     };
-    entries.into_iter().filter(|e| matches!(e.kind, Kind::Directory | Kind::Link)).map(|e| e.name).collect()
+    let mut names = Vec::with_capacity(entries.len());
+    for entry in entries {
+        match entry.kind {
+            Kind::Directory | Kind::Link => names.push(entry.name),
+            // A README may stand there; what has a layer's name must be one.
+            _ if entry.name.contains('=') => {
+                report.problem(format!("{}/{}: has a layer's name and is no directory", paths::LAYERS, entry.name));
+            }
+            _ => {}
+        }
+    }
+    names
 }
 
 /// Reads a layer's content, sorted. What does not belong into a layer is left out with a warning.
@@ -131,7 +142,11 @@ pub fn read(root: &Root, name: &str, report: &mut Report) -> Vec<Entry> {
                 Effect::DropIn => has_extension(&entry.name, "conf"),
                 Effect::Pull => is_unit_name(&entry.name),
             };
-            if !good || entry.odd || !matches!(entry.kind, Kind::File | Kind::Link) {
+            if good && !entry.odd && !matches!(entry.kind, Kind::File | Kind::Link) {
+                report.problem(format!("{path}/{}: is neither a file nor a link", entry.name));
+                continue;
+            }
+            if !good || entry.odd {
                 report.warning(format!("{path}/{}: ignored: neither a *.conf nor a unit's name", entry.name));
                 continue;
             }
@@ -150,7 +165,7 @@ fn list(root: &Root, path: &str, report: &mut Report) -> Vec<crate::root::Entry>
             Vec::new()
         }
         Err(e) if matches!(e.kind(), std::io::ErrorKind::NotADirectory) => {
-            report.warning(format!("{path}: ignored: not a directory"));
+            report.problem(format!("{path}: is no directory"));
             Vec::new()
         }
         Err(e) => {

@@ -143,15 +143,30 @@ impl Facts {
         }
     }
 
-    /// Takes the facts of the kernel command line.
+    /// Takes the facts of the kernel command line. Of several values for one key the last one counts, and only that
+    /// one is looked at.
     pub fn add_cmdline(&mut self, cmdline: &Cmdline, report: &mut Report) {
-        let mut any = false;
-        for (key, raw) in cmdline.assignments() {
-            let Some(key) = key.strip_prefix(KARG.as_bytes()) else { continue };
-            if !std::mem::replace(&mut any, true) {
-                self.sources.push(Cow::Borrowed(FROM_CMDLINE));
+        let prefix = KARG.as_bytes();
+        let mut last: BTreeMap<&[u8], usize> = BTreeMap::new();
+        for (i, (key, _)) in cmdline.assignments().enumerate() {
+            if let Some(key) = key.strip_prefix(prefix) {
+                last.insert(key, i);
             }
-            self.add_karg(&String::from_utf8_lossy(key), raw, report);
+        }
+        if !last.is_empty() {
+            self.sources.push(Cow::Borrowed(FROM_CMDLINE));
+        }
+        for (i, (key, raw)) in cmdline.assignments().enumerate() {
+            if let Some(key) = key.strip_prefix(prefix).filter(|key| last.get(key) == Some(&i)) {
+                self.add_karg(&String::from_utf8_lossy(key), raw, report);
+            }
+        }
+        // "nodebase.role master" is a slip of somebody who wanted a master.
+        for word in cmdline.words() {
+            let key = word.strip_prefix(prefix).and_then(|key| std::str::from_utf8(key).ok());
+            if let Some(key) = key.filter(|key| KEYS.iter().any(|(k, _)| k.eq_ignore_ascii_case(key))) {
+                report.problem(format!("{FROM_CMDLINE}: {KARG}{key}: has no value, write {KARG}{key}=<value>"));
+            }
         }
     }
 
@@ -167,7 +182,9 @@ impl Facts {
         }
         let found = KEYS.iter().find(|(k, _)| *k == name);
         let Some(&(key, kind)) = found else {
-            if name != KARG_CONTAINER {
+            if let Some((right, _)) = KEYS.iter().find(|(k, _)| k.eq_ignore_ascii_case(name)) {
+                report.problem(format!("{at}: is spelled {KARG}{right}"));
+            } else if name != KARG_CONTAINER {
                 report.warning(format!("{at}: unknown key, ignored"));
             }
             return;
@@ -458,12 +475,16 @@ mod tests {
             ("nodebase.role=", "is empty"),
             ("nodebase.role=\"a b\"", "is not a word"),
             ("nodebase.facets.=x", "is not a word"),
+            ("nodebase.role", "has no value"),
+            ("nodebase.Role=master", "is spelled nodebase.role"),
         ] {
             let (_, r) = karg(text);
             assert_eq!(r.problems().count(), usize::from(!want.is_empty()), "{text}");
             assert!(r.notes()[0].text.contains(want));
             assert!(!r.notes()[0].text.contains("secret"));
         }
+        let (f, r) = karg("nodebase.role=bad@ nodebase.role=master nodebase.container");
+        assert_eq!((f.word("role").unwrap().0, r.notes().len()), ("master", 0), "the last one counts, alone");
         let (mut f, mut r) = (Facts::default(), Report::default());
         f.add_cmdline(&Cmdline::from_text(b"nodebase.role=\xff"), &mut r);
         assert!(!r.is_complete());

@@ -177,11 +177,20 @@ impl Plan {
     /// The link for a layer's entry, after its target was looked at.
     fn link(&mut self, root: &Root, layer: &str, entry: layer::Entry) -> Option<Link> {
         let own = format!("{}/{layer}/{}/{}", paths::LAYERS, entry.directory, entry.file);
+        if entry.file == paths::FACTS_DROPIN {
+            self.report.problem(format!("{own}: the name is the generator's own, give it another"));
+            return None;
+        }
+        let leads = if entry.kind == Kind::Link { root.link_target(&own) } else { None };
+        let masks = leads.as_deref() == Some("/dev/null");
         let target = match entry.effect {
+            Effect::Pull if masks => {
+                self.report.problem(format!("{own}: a layer cannot take a unit away, it only adds"));
+                return None;
+            }
             Effect::Pull => self.unit_path(root, &entry.file, &own)?,
             Effect::DropIn => {
-                let masks = entry.kind == Kind::Link && root.link_target(&own).as_deref() == Some("/dev/null");
-                if entry.kind == Kind::Link && !masks && !self.there(root, &own, &own) {
+                if entry.kind == Kind::Link && !masks && !self.is_content(root, layer, &entry, &own, leads.as_deref()) {
                     return None;
                 }
                 own
@@ -198,6 +207,24 @@ impl Plan {
             }
         }
         Some(link)
+    }
+
+    /// Does a layer's link lead to a file of the image? What systemd loads must be content of /usr.
+    fn is_content(&mut self, root: &Root, layer: &str, entry: &layer::Entry, own: &str, leads: Option<&str>) -> bool {
+        let directory = format!("{}/{layer}/{}", paths::LAYERS, entry.directory);
+        let to = resolved(&directory, leads.unwrap_or_default());
+        if !to.starts_with("/usr/") {
+            self.report.problem(format!("{own}: leads to {to}, out of /usr"));
+            return false;
+        }
+        if !self.there(root, own, own) {
+            return false;
+        }
+        if !root.is_file(own) {
+            self.report.problem(format!("{own}: leads to what is no file"));
+            return false;
+        }
+        true
     }
 
     fn unit_path(&mut self, root: &Root, unit: &str, own: &str) -> Option<String> {
@@ -247,15 +274,34 @@ impl Plan {
     }
 }
 
-/// A whole unit of the administrator that replaces ours; a link to ours does not.
+/// Directories whose whole units come before ours (`systemd.unit(5)`).
+const ABOVE_OURS: &[&str] = &[
+    "/etc/systemd/system.control",
+    "/run/systemd/system.control",
+    "/run/systemd/transient",
+    paths::UNITS_ETC,
+    "/run/systemd/system",
+    "/usr/local/lib/systemd/system",
+];
+
+/// A whole unit of the administrator that replaces ours; a link to ours, however it is written, does not.
 pub fn shadow(root: &Root, unit: &str) -> Option<String> {
-    [paths::UNITS_ETC, "/run/systemd/system"].into_iter().map(|d| format!("{d}/{unit}")).find(|path| {
-        let ours = format!("{}/{unit}", paths::UNITS);
-        match root.link_target(path) {
-            Some(target) => target != ours,
-            None => root.exists(path).unwrap_or(false),
+    let ours = format!("{}/{unit}", paths::UNITS);
+    ABOVE_OURS.iter().map(|d| format!("{d}/{unit}")).find(|path| root.is_there(path) && !root.is_same(path, &ours))
+}
+
+/// Where a link in `directory` leads by its text, `.` and `..` taken out.
+fn resolved(directory: &str, target: &str) -> String {
+    let mut parts: Vec<&str> = if target.starts_with('/') { Vec::new() } else { directory.split('/').collect() };
+    for part in target.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
         }
-    })
+    }
+    parts.retain(|p| !p.is_empty());
+    format!("/{}", parts.join("/"))
 }
 
 fn is_sealed(root: &Root, report: &mut Report) -> bool {
@@ -287,8 +333,15 @@ fn read_facts(root: &Root, input: &Input, sealed: bool, report: &mut Report) -> 
         add_file(&mut facts, root, paths::NODE_ETC, report);
     }
     let directory = input.credentials.as_deref().unwrap_or(paths::CREDENTIALS);
-    if !sealed {
-        add_file(&mut facts, root, &format!("{directory}/{}", paths::CREDENTIAL), report);
+    let credential = format!("{directory}/{}", paths::CREDENTIAL);
+    if sealed {
+        for path in [paths::NODE_ETC, &credential] {
+            if root.is_there(path) {
+                report.warning(format!("{path}: ignored: the image is sealed ({})", paths::SEALED));
+            }
+        }
+    } else {
+        add_file(&mut facts, root, &credential, report);
     }
     let encrypted = format!("{}/{}", paths::ENCRYPTED_CREDENTIALS, paths::CREDENTIAL);
     if root.exists(&encrypted).unwrap_or(true) {
@@ -325,6 +378,7 @@ fn read_environment(root: &Root, report: &mut Report) -> environment::Map {
     for path in paths {
         let result = match root.read(&path) {
             Ok(Some(bytes)) => map.add(&bytes).map_err(|e| format!("cannot be used: {e}")),
+            // An image may have no facts to hand on.
             Ok(None) => Ok(()),
             Err(e) => Err(format!("cannot be read: {e}")),
         };
@@ -333,4 +387,22 @@ fn read_environment(root: &Root, report: &mut Report) -> environment::Map {
         }
     }
     map
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_are_resolved_by_their_text() {
+        for (directory, target, want) in [
+            ("/usr/lib/x", "/etc/y", "/etc/y"),
+            ("/usr/lib/x", "../y", "/usr/lib/y"),
+            ("/usr/lib/x", "./a//b", "/usr/lib/x/a/b"),
+            ("/usr/lib/x", "../../../../etc/y", "/etc/y"),
+            ("/usr/lib/x", "", "/usr/lib/x"),
+        ] {
+            assert_eq!(resolved(directory, target), want);
+        }
+    }
 }

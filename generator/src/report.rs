@@ -46,7 +46,8 @@ impl Report {
         let text = if text.contains(char::is_control) { text.replace(char::is_control, "\u{fffd}") } else { text };
         let note = Note { severity, text };
         self.has_problem |= severity == Severity::Problem;
-        if self.notes.len() >= MAX_NOTES {
+        // Counted apart: a flood of warnings must not hide what keeps kubelet off.
+        if self.notes.iter().filter(|n| n.severity == severity).count() >= MAX_NOTES {
             self.dropped += 1;
         } else if !self.notes.contains(&note) {
             self.notes.push(note);
@@ -113,6 +114,7 @@ mod tests {
         assert_eq!((r.notes().len(), r.dropped()), (MAX_NOTES, 100_000 - MAX_NOTES));
         r.problem("x");
         assert!(!r.is_complete());
+        assert_eq!(r.problems().count(), 1);
     }
 
     #[test]

@@ -108,7 +108,11 @@ impl Root {
     pub fn read(&self, path: &str) -> io::Result<Option<Vec<u8>>> {
         let fd = match self.open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY) {
             Ok(fd) => fd,
-            Err(Errno::NOENT | Errno::NOTDIR) => return Ok(None),
+            // A link that leads nowhere is there, and cannot be read.
+            Err(Errno::NOENT) if self.open(path, OFlags::PATH | OFlags::NOFOLLOW).is_ok() => {
+                return Err(io::Error::new(io::ErrorKind::NotFound, "is a link that leads nowhere"));
+            }
+            Err(Errno::NOENT) => return Ok(None),
             Err(e) => return Err(e.into()),
         };
         let stat = rustix::fs::fstat(&fd)?;
@@ -140,6 +144,28 @@ impl Root {
             Err(Errno::NOENT | Errno::NOTDIR) => Ok(false),
             Err(e) => Err(e.into()),
         }
+    }
+
+    /// Is there a regular file of that name (through links)?
+    pub fn is_file(&self, path: &str) -> bool {
+        self.stat(path).is_some_and(|s| FileType::from_raw_mode(s.st_mode) == FileType::RegularFile)
+    }
+
+    /// Do the two names lead to one and the same file?
+    pub fn is_same(&self, a: &str, b: &str) -> bool {
+        match (self.stat(a), self.stat(b)) {
+            (Some(a), Some(b)) => a.st_dev == b.st_dev && a.st_ino == b.st_ino,
+            _ => false,
+        }
+    }
+
+    fn stat(&self, path: &str) -> Option<rustix::fs::Stat> {
+        rustix::fs::fstat(self.open(path, OFlags::PATH).ok()?).ok()
+    }
+
+    /// Is there anything of that name, be it a link that leads nowhere?
+    pub fn is_there(&self, path: &str) -> bool {
+        self.open(path, OFlags::PATH | OFlags::NOFOLLOW).is_ok()
     }
 
     /// Where the symbolic link `path` points, as it is written; `None` when it is no link or not there.
@@ -249,7 +275,11 @@ mod tests {
         let r = Root::at(t.path()).unwrap();
         assert_eq!(r.read("/absolute").unwrap().unwrap(), b"inside");
         assert_eq!(r.read("/up").unwrap().unwrap(), b"inside");
-        assert_eq!(r.read("/dangling").unwrap(), None);
+        assert!(r.read("/dangling").unwrap_err().to_string().contains("leads nowhere"));
+        assert_eq!(r.read("/nothing").unwrap(), None);
+        assert!(r.is_there("/dangling") && !r.is_there("/nothing"));
+        assert!(r.is_file("/absolute") && !r.is_file("/usr") && !r.is_file("/dangling"));
+        assert!(r.is_same("/absolute", "/up") && !r.is_same("/absolute", "/usr") && !r.is_same("/nothing", "/nothing"));
         assert!(!r.exists("/dangling").unwrap());
         assert!(r.exists("/absolute").unwrap());
         assert_eq!(r.link_target("/dangling").unwrap(), "/nowhere");
@@ -265,7 +295,7 @@ mod tests {
         assert!(r.read("/").unwrap_err().to_string().contains("directory"));
         fs::write(t.path().join("big"), vec![b'x'; usize::try_from(LIMIT).unwrap() + 1]).unwrap();
         assert!(r.read("/big").unwrap_err().to_string().contains("larger"));
-        assert_eq!(r.read("/big/below-a-file").unwrap(), None);
+        assert!(r.read("/big/below-a-file").is_err(), "a file in the place of a directory is no absence");
     }
 
     #[test]

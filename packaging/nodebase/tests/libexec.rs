@@ -96,6 +96,9 @@ fn nodeip_configuration_wakes_the_resolver_on_prem_only_and_needs_no_image() {
     program(root.path(), "podman", "touch \"$NODEBASE_ROOT/called\"");
     let output = run(root.path(), "nodeip-configuration", &["cluster"], &[]);
     assert!(output.status.success() && !root.path().join("called").exists(), "{output:?}");
+    let output = run(root.path(), "nodeip-configuration", &["cluster"], &[("NODEBASE_CLASS", "on-prem")]);
+    assert_eq!(output.status.code(), Some(1), "next to VIPs there is nothing to guess");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("images.baremetalRuntimeCfgImage"));
 }
 
 #[test]
@@ -106,7 +109,14 @@ fn resolv_prepender_tells_networkmanager_once() {
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     };
-    program(root.path(), "nmcli", "echo \"$*\" >>\"$NODEBASE_ROOT/nmcli\"");
+    // Servers of two connections; the first reload fails.
+    program(
+        root.path(),
+        "nmcli",
+        "if [ \"$1\" = -g ]; then cat \"$NODEBASE_ROOT/dns\"; exit; fi\n\
+         echo \"$*\" >>\"$NODEBASE_ROOT/nmcli\"; [ \"$(wc -l <\"$NODEBASE_ROOT/nmcli\")\" != 1 ]",
+    );
+    write("dns", "");
     let output = run(root.path(), "resolv-prepender", &[], &[]);
     assert_eq!(output.status.code(), Some(1), "no node IP yet: systemd tries again");
     assert!(!root.path().join("run/resolv-prepender-kni-conf-done").exists());
@@ -119,14 +129,19 @@ fn resolv_prepender_tells_networkmanager_once() {
         "run/NetworkManager/resolv.conf",
         "# x\nsearch a.example b.example\nnameserver 192.0.2.1\nnameserver 192.0.2.9\n",
     );
+    let output = run(root.path(), "resolv-prepender", &[], &[]);
+    assert_eq!(output.status.code(), Some(1), "no server yet: {output:?}");
+    write("dns", "192.0.2.1 | 192.0.2.9\n2001\\:db8\\:\\:1\n");
+    let done = || root.path().join("run/resolv-prepender-kni-conf-done").exists();
+    assert!(!run(root.path(), "resolv-prepender", &[], &[]).status.success() && !done(), "the reload failed");
     for _ in 0..2 {
-        assert!(run(root.path(), "resolv-prepender", &[], &[]).status.success());
+        assert!(run(root.path(), "resolv-prepender", &[], &[]).status.success() && done());
     }
     let conf = fs::read_to_string(root.path().join("run/NetworkManager/conf.d/90-nodebase-resolv.conf")).unwrap();
-    assert!(conf.contains("servers=192.0.2.9,192.0.2.1\n"), "{conf}");
+    assert!(conf.contains("servers=192.0.2.9,192.0.2.1,2001:db8::1\n"), "{conf}");
     assert!(conf.contains("searches=a.example,b.example\n"), "{conf}");
     // A reload makes NetworkManager write resolv.conf, which starts us again: the same answer must end that.
-    assert_eq!(fs::read_to_string(root.path().join("nmcli")).unwrap().lines().count(), 2);
+    assert_eq!(fs::read_to_string(root.path().join("nmcli")).unwrap().lines().count(), 3);
     assert!(root.path().join("run/resolv-prepender-kni-conf-done").exists());
     assert!(run(root.path(), "resolv-wait", &[], &[]).status.success());
 }

@@ -352,7 +352,10 @@ mod tests {
         let entry = "root=LABEL=root ignition.platform.id=qemu rw";
         let first = arguments(entry, &machine(None, "a=1"), true);
         assert!(first.starts_with("root=LABEL=root ignition.platform.id=qemu rw console=ttyS0"), "{first}");
-        assert!(first.ends_with("audit=0 no_timer_check ignition.firstboot=1 systemd.condition_first_boot=true a=1"), "{first}");
+        assert!(
+            first.ends_with("audit=0 no_timer_check ignition.firstboot=1 systemd.condition_first_boot=true a=1"),
+            "{first}"
+        );
         let other = arguments(entry, &machine(Some("aws"), ""), false);
         assert!(other.contains(" ignition.platform.id=aws ") && !other.contains("firstboot=1"), "{other}");
     }
