@@ -170,5 +170,5 @@ fn node_env_is_needed_where_it_is_written() {
         });
         assert!(writes, "{name}: nobody writes node.env");
     }
-    assert!(needed >= 15, "{needed}");
+    assert!(needed >= 4, "{needed}");
 }
