@@ -99,7 +99,7 @@ check-shell:
 	    xargs -0 grep -lE '^(#!/(bin|usr/bin)/(env )?(ba)?sh|# shellcheck shell=)' | xargs shellcheck -x -P SCRIPTDIR
 
 check-unit:
-	$(CARGO) test --locked --quiet --workspace --exclude nodebase-nspawn --exclude node-identity \
+	$(CARGO) test --locked --quiet --no-fail-fast --workspace --exclude nodebase-nspawn --exclude node-identity \
 	    --exclude nodebase-packages
 
 # Our reading of the kernel command line against systemd's own.

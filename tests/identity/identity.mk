@@ -3,4 +3,4 @@
 CHECKS += identity
 .PHONY: check-identity
 check-identity: tree
-	NODEBASE_TREE=$(TREE) $(CARGO) test --locked --quiet -p node-identity
+	NODEBASE_TREE=$(TREE) $(CARGO) test --locked --quiet --no-fail-fast -p node-identity
